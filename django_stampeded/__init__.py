@@ -1,0 +1,1 @@
+"""A job queue for Django on PostgreSQL."""
