@@ -1,0 +1,117 @@
+"""Every exception of the package, and the outcomes a job raises to say how its attempt ends.
+
+Owns names and the checks of their own parameters. The worker and the SQL decide what an outcome does to the job.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+
+LONGEST_DELAY = timedelta(days=3650)
+"""Ten years: the longest delay that the SQL functions accept."""
+
+
+class StampededError(Exception):
+    """The root of the errors that this package raises."""
+
+
+class InvalidArguments(StampededError, ValueError):
+    """Arguments that do not fit the task or cannot be stored as JSON. The text never contains their values.
+
+    `argument` is the path of the culprit (`args.rows[3]`) or its name, None where several are meant.
+    """
+
+    def __init__(self, message: str, *, argument: str | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument
+
+
+class InvalidOption(StampededError, ValueError):
+    """An option of a task is unknown, of the wrong type or out of range. The text names it."""
+
+
+class DuplicateTask(StampededError):
+    """Two functions ask for the same task name or alias."""
+
+
+class UnknownTask(StampededError, LookupError):
+    """No function is registered under this task name in this process."""
+
+
+class SchemaMismatch(StampededError):
+    """The installed SQL schema is missing, too old or too new for this version of the package."""
+
+
+class ServerTooOld(StampededError):
+    """The PostgreSQL server is older than the oldest version supported."""
+
+
+class LeaseLost(StampededError):
+    """The job no longer belongs to this attempt: its results must not be written."""
+
+
+class BaseOutcome(Exception):
+    """What a job raises to end its attempt on purpose. Not an error: nothing catches it but the worker."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class _Delayed(BaseOutcome):
+    def __init__(self, delay: timedelta | float, reason: str = "") -> None:
+        super().__init__(reason)
+        self.delay = _checked_delay(type(self).__name__, delay)
+
+    def __reduce__(self) -> tuple[type[_Delayed], tuple[timedelta, str]]:
+        return type(self), (self.delay, self.reason)
+
+    @property
+    def delay_ms(self) -> int:
+        """The delay in whole milliseconds, as the SQL functions take it."""
+        return self.delay // timedelta(milliseconds=1)
+
+
+class RetryIn(_Delayed):
+    """Fail this attempt and run the job again after `delay` instead of after the back-off.
+
+    `delay` is seconds or a timedelta, 0 to 10 years; `reason` goes on record. Raises ValueError for others.
+
+    Example: `raise RetryIn(timedelta(minutes=5), "the bank is closed")`
+    """
+
+
+class Snooze(_Delayed):
+    """Run the job again after `delay`; the attempt is given back and no failure goes on record.
+
+    `delay` is seconds or a timedelta, 0 to 10 years. Raises ValueError for others.
+
+    Example: `raise Snooze(30, "export not ready yet")`
+    """
+
+
+class Cancel(BaseOutcome):
+    """End the job in the state cancelled: it is no longer wanted.
+
+    Example: `raise Cancel("the order was withdrawn")`
+    """
+
+
+class Discard(BaseOutcome):
+    """End the job in the state discarded, whatever attempts are left: another one could not succeed.
+
+    Example: `raise Discard("the file is not a CSV")`
+    """
+
+
+def _checked_delay(name: str, delay: object) -> timedelta:
+    if isinstance(delay, int | float) and not isinstance(delay, bool) and math.isfinite(delay):
+        seconds = float(delay)
+    elif isinstance(delay, timedelta):
+        seconds = delay.total_seconds()
+    else:
+        raise ValueError(f"{name} needs a delay in seconds or a timedelta, not {type(delay).__name__}.")
+    if not 0 <= seconds <= LONGEST_DELAY.total_seconds():
+        raise ValueError(f"{name} needs a delay between 0 and 10 years: give one in that range.")
+    return timedelta(seconds=seconds)

@@ -1,0 +1,44 @@
+"""The words for a job's state and for why an attempt ended.
+
+Owns the vocabulary only. Which state follows which is decided in SQL (sql/functions), never here.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """The state of a job, as stored in `stampeded_jobs.state`."""
+
+    AVAILABLE = "available"
+    CLAIMED = "claimed"
+    EXECUTING = "executing"
+    RETRYABLE = "retryable"
+    COMPLETED = "completed"
+    DISCARDED = "discarded"
+    CANCELLED = "cancelled"
+
+
+WAITING: frozenset[State] = frozenset({State.AVAILABLE, State.RETRYABLE})
+"""States a job can be claimed from."""
+
+RUNNING: frozenset[State] = frozenset({State.CLAIMED, State.EXECUTING})
+"""States in which a worker holds the job. `claimed` counts as executing everywhere."""
+
+FINAL: frozenset[State] = frozenset({State.COMPLETED, State.DISCARDED, State.CANCELLED})
+"""States that only an operator's retry leads out of."""
+
+
+class FailureKind(StrEnum):
+    """Why an attempt ended without completing, as stored in `stampeded_jobs.failure_kind`."""
+
+    RAISED = "raised"
+    TIMED_OUT = "timed_out"
+    HEARTBEAT_LOST = "heartbeat_lost"
+    WORKER_EXITED = "worker_exited"
+    WORKER_MISSING = "worker_missing"
+    BREAKER_OPEN = "breaker_open"
+    THROTTLED = "throttled"
+    CANCELLED = "cancelled"
+    UNRECOVERABLE = "unrecoverable"
