@@ -1,1 +1,1 @@
-"""A small shop that shows django_stampeded at work; also the project that the tests run in."""
+"""A project that shows django_stampeded at work on a CSV import; the tests run in it too."""

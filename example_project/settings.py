@@ -22,7 +22,7 @@ INSTALLED_APPS = [
     "django.contrib.postgres",
     "pgtrigger",
     "django_stampeded",
-    "example_project.shop",
+    "example_project.imports",
 ]
 
 MIDDLEWARE = [
