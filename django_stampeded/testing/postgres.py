@@ -187,7 +187,7 @@ class LocalPostgres:
         while True:
             port = self.port or free_port()
             try:
-                self._launch_once(binaries, data, port, deadline)
+                self._launch_once(binaries, data, port)
             except _PortTaken:
                 if time.monotonic() > deadline:
                     raise LocalPostgresError(
@@ -198,7 +198,7 @@ class LocalPostgres:
                 self.port = port
                 return
 
-    def _launch_once(self, binaries: Binaries, data: Path, port: int, deadline: float) -> None:
+    def _launch_once(self, binaries: Binaries, data: Path, port: int) -> None:
         log = self.folder / "server.log"
         seen = log.stat().st_size if log.exists() else 0
         order = {
@@ -210,20 +210,22 @@ class LocalPostgres:
             "temporary": None if self._kept else str(self.folder),
         }
         script = Path(__file__).with_name("keeper.py")
-        keeper = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(script), json.dumps(order)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-            cwd="/",
-        )
+        with open(log, "ab") as complaints:  # our own stderr would be held open for as long as the server runs
+            keeper = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(script), json.dumps(order)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                start_new_session=True,
+                cwd="/",
+            )
         assert keeper.stdout is not None
         with keeper.stdout:
             pid = int(keeper.stdout.readline() or 0)
         self._keepers.append(keeper)
         if not pid:
             raise LocalPostgresError(f"The keeper of the local PostgreSQL ended; see {log}.")
-        _wait_ready(data, pid, log, seen, deadline)
+        _wait_ready(data, pid, log, seen)
         self._pid = pid
 
     def _end(self, number: signal.Signals) -> None:
@@ -304,7 +306,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait_ready(data: Path, pid: int, log: Path, seen: int, deadline: float) -> None:
+def _wait_ready(data: Path, pid: int, log: Path, seen: int) -> None:
+    deadline = time.monotonic() + START_SECONDS
     while True:
         found = _postmaster(data)
         if found is not None and found.pid == pid and found.ready:

@@ -1,0 +1,42 @@
+# Every target does its own set-up: python3 (3.11 or newer), make and git are all that must be there.
+#   make demo            the example shop with a worker and the dashboard; options go in ARGS="--once"
+#   make test            the everyday tests; with CI=true all of them, on every supported Django found
+#   make check           lint, types, import directions, missing migrations
+#   make bench           speed, against what the README says; never part of a test run
+PYTHON ?= python3
+ARGS ?=
+RUN = .venv/bin/python
+
+# The everyday run leaves out what takes long or needs a browser or a second language.
+ifeq ($(CI),true)
+SELECT =
+MATRIX = test-matrix
+else
+SELECT = -m "not slow and not browser"
+MATRIX =
+endif
+
+.PHONY: demo test check bench setup test-main test-matrix format
+
+setup:
+	@.ci/venv .venv "$(PYTHON)" -e ".[dev]"
+
+demo: setup
+	@$(RUN) manage.py demo $(ARGS)
+
+test: setup $(MATRIX) test-main
+
+test-main: setup
+	@$(RUN) -m pytest -q $(SELECT) $(ARGS)
+
+test-matrix: setup
+	@.ci/matrix
+
+check: setup
+	@.ci/check
+
+format: setup
+	@$(RUN) -m ruff check --fix . && $(RUN) -m ruff format .
+
+bench: setup
+	@$(RUN) -m bench $(ARGS)
