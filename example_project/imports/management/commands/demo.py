@@ -111,7 +111,8 @@ class Command(BaseCommand):
         states = ", ".join(f"{n:,} {state}" for state, n in sorted(found.by_state.items()))
         lines += [
             "",
-            f"{found.done:,} jobs in {found.seconds:.1f} s ({rate:,.0f} jobs/s): {states}; {found.retries:,} retries",
+            f"{found.done:,} jobs in {found.seconds:.1f} s ({rate:,.0f} jobs/s), {found.retries:,} retries",
+            f"By state: {states}",
             "One is meant to be discarded: it publishes the report to a partner that never answers.",
             f"Report: {started.report_html}",
             f"Table:  {started.report_csv}",

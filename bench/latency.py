@@ -1,0 +1,82 @@
+"""Measures how soon an idle worker starts a job: from the commit of its enqueueing to the first line of its body."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import quantiles
+from tempfile import TemporaryDirectory
+
+from bench import server
+from bench.rounds import Line, Sizes
+
+EVERY = 0.1
+START_SECONDS = 60.0
+WORKER = [sys.executable, "-m", "django", "runstampeded", "--queue", "bench", "--threads", "8"]
+
+
+def started(sizes: Sizes) -> list[Line]:
+    """The spread of the delays of single jobs, a tenth of a second apart."""
+    with TemporaryDirectory() as folder, idle_worker(Path(folder) / "starts") as notes:
+        delays = measure(notes, sizes.latency)
+    cuts = quantiles(delays, n=100, method="inclusive")
+    figures = {"p50": cuts[49], "p95": cuts[94], "p99": cuts[98]}
+    return [Line(f"commit to start, {name}", f"{delay * 1000:.2f} ms") for name, delay in figures.items()]
+
+
+def idle(sizes: Sizes) -> list[Line]:
+    """What a worker with nothing to do asks of the server."""
+    with TemporaryDirectory() as folder, idle_worker(Path(folder) / "starts"):
+        before = transactions()
+        time.sleep(sizes.idle_seconds)
+        rate = (transactions() - before) / sizes.idle_seconds
+    return [Line("transactions of an idle worker with maintenance", f"{rate:.1f} /s", "", "< 2")]
+
+
+@contextmanager
+def idle_worker(notes: Path) -> Iterator[Path]:
+    """A worker process that has proved, by running a job, that it is up."""
+    server.empty()
+    notes.touch()
+    worker = subprocess.Popen(WORKER, stdout=subprocess.DEVNULL)
+    try:
+        measure(notes, 1)
+        time.sleep(1)
+        yield notes
+    finally:
+        worker.terminate()
+        worker.wait()
+
+
+def measure(notes: Path, count: int) -> list[float]:
+    """Enqueues jobs one after the other and returns each one's delay in seconds."""
+    from bench.tasks import note_start
+
+    already = len(starts(notes))
+    committed = {}
+    for n in range(already, already + count):
+        note_start.enqueue(n=n, path=str(notes))
+        committed[n] = time.monotonic_ns()
+        time.sleep(EVERY)
+    deadline = time.monotonic() + START_SECONDS
+    while len(begun := starts(notes)) < already + count:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{already + count - len(begun)} jobs did not start: look at what the worker said.")
+        time.sleep(EVERY)
+    return [(begun[n] - committed[n]) / 1e9 for n in committed]
+
+
+def starts(notes: Path) -> dict[int, int]:
+    return {int(n): int(began) for n, began in (line.split() for line in notes.read_text().splitlines())}
+
+
+def transactions() -> int:
+    """The transactions that the server has counted so far in this database."""
+    server.execute("SELECT pg_stat_force_next_flush()")
+    return int(
+        str(server.value("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"))
+    )

@@ -1,0 +1,29 @@
+"""The tasks that are measured: they do as little as can be told from outside."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from django_stampeded import task
+
+QUEUE = "bench"
+
+
+@task(name="bench.nothing", queue_name=QUEUE)
+def nothing(n: int) -> None:
+    """A job that does nothing."""
+
+
+@task(name="bench.nothing_async", queue_name=QUEUE)
+async def nothing_async(n: int) -> None:
+    """A coroutine that does nothing."""
+
+
+@task(name="bench.note_start", queue_name=QUEUE)
+def note_start(n: int, path: str) -> None:
+    """Notes when its body began, on the clock that all processes of a machine share."""
+    began = time.monotonic_ns()
+    file = os.open(path, os.O_WRONLY | os.O_APPEND)
+    os.write(file, f"{n} {began}\n".encode())
+    os.close(file)
