@@ -80,7 +80,7 @@ _YEAR = 365 * _DAY
 
 @dataclass(frozen=True)
 class Settings:
-    """Every setting and its default. Durations are set as seconds or a timedelta, and read as float seconds."""
+    """Each setting and its default. Durations are set as seconds or a timedelta and read as float seconds."""
 
     DATABASE: str = _setting(
         "default",
@@ -96,9 +96,7 @@ class Settings:
     GRACE_PERIOD: float = _setting(
         30, _seconds(0, _DAY), "Seconds that running jobs get to end after SIGTERM; then they are released."
     )
-    HEARTBEAT_INTERVAL: float = _setting(
-        5, _seconds(0.1, 3600), "Seconds between two heartbeats of a worker."
-    )
+    HEARTBEAT_INTERVAL: float = _setting(5, _seconds(0.1, 3600), "Seconds between two heartbeats of a worker.")
     DEAD_AFTER: float = _setting(
         300, _seconds(1, _DAY), "Seconds without a heartbeat after which a worker's jobs are taken back."
     )

@@ -1,6 +1,6 @@
 """Every exception of the package, and the outcomes a job raises to say how its attempt ends.
 
-Owns names and the checks of their own parameters. The worker and the SQL decide what an outcome does to the job.
+Owns names and the checks of their own parameters. What an outcome does to a job is for the worker and the SQL.
 """
 
 from __future__ import annotations
