@@ -1,0 +1,581 @@
+"""The first schema: tables, functions and triggers from the numbered files of sql/, with their pictures for Django."""
+
+import django.contrib.postgres.fields
+import django.db.models.deletion
+import django.db.models.functions.datetime
+import pgtrigger.compiler
+import pgtrigger.migrations
+from django.db import migrations, models
+
+import django_stampeded.models
+from django_stampeded.schema import InstallFunctions, InstallTables, InstallTriggers
+
+TABLES = [
+    "jobs_v01",
+    "workers_v01",
+    "count_deltas_v01",
+    "schedules_v01",
+    "cron_occurrences_v01",
+    "queue_policies_v01",
+    "audit_v01",
+]
+
+# In the order in which PostgreSQL can check their bodies: what is called stands before what calls it.
+FUNCTIONS = [
+    "schema_version_v01",
+    "channel_v01",
+    "notify_due_v01",
+    "notify_inserted_v01",
+    "partition_queues_v01",
+    "partition_of_v01",
+    "fold_counts_v01",
+    "count_changes_v01",
+    "recount_queue_v01",
+    "install_triggers_v01",
+    "set_storage_v01",
+    "create_queue_v01",
+    "claim_v01",
+    "claim_many_v01",
+    "complete_v01",
+    "complete_many_v01",
+    "release_v01",
+    "release_many_v01",
+    "touch_v01",
+    "touch_many_v01",
+    "backoff_ms_v01",
+    "push_error_v01",
+    "fingerprint_v01",
+    "apply_failure_v01",
+    "fail_v01",
+    "snooze_v01",
+    "checkpoint_v01",
+    "last_sign_v01",
+    "expire_v01",
+    "reap_v01",
+    "prune_v01",
+    "prune_occurrences_v01",
+    "heartbeat_v01",
+    "cancel_v01",
+    "discard_v01",
+    "retry_v01",
+    "run_now_v01",
+    "delete_v01",
+    "move_v01",
+    "pause_v01",
+    "resume_v01",
+    "next_due_v01",
+    "queues_with_work_v01",
+    "claim_due_schedules_v01",
+    "set_aside_schedule_v01",
+    "clear_set_aside_v01",
+    "fire_schedule_v01",
+    "vacuum_health_v01",
+    "index_density_v01",
+    "partition_health_v01",
+]
+
+
+class Migration(migrations.Migration):
+    initial = True
+
+    dependencies = []
+
+    operations = [
+        migrations.SeparateDatabaseAndState(
+            database_operations=[
+                InstallTables(*TABLES),
+                InstallFunctions(*FUNCTIONS),
+                InstallTriggers("jobs_v01", "stampeded_notify"),
+                InstallTriggers("schedules_v01", "stampeded_clear_set_aside"),
+            ],
+            state_operations=[
+                migrations.CreateModel(
+                    name="QueueCount",
+                    fields=[
+                        ("queue", models.TextField(primary_key=True, serialize=False)),
+                        ("state", models.TextField()),
+                        ("n", models.BigIntegerField()),
+                    ],
+                    options={
+                        "db_table": "stampeded_queue_counts",
+                        "managed": False,
+                    },
+                ),
+                migrations.CreateModel(
+                    name="AuditEntry",
+                    fields=[
+                        ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                        (
+                            "at",
+                            models.DateTimeField(
+                                db_default=django.db.models.functions.datetime.Now(), verbose_name="at"
+                            ),
+                        ),
+                        ("actor", models.TextField(verbose_name="by")),
+                        ("action", models.TextField(verbose_name="action")),
+                        ("queue", models.TextField(null=True, verbose_name="queue")),
+                        ("job_id", models.UUIDField(null=True, verbose_name="job")),
+                        (
+                            "detail",
+                            models.JSONField(db_default=models.Value({}, models.JSONField()), verbose_name="detail"),
+                        ),
+                    ],
+                    options={
+                        "verbose_name": "audit entry",
+                        "verbose_name_plural": "audit log",
+                        "db_table": "stampeded_audit",
+                    },
+                ),
+                migrations.CreateModel(
+                    name="CountDelta",
+                    fields=[
+                        ("queue", models.TextField(primary_key=True, serialize=False)),
+                        ("state", models.TextField()),
+                        ("n", models.BigIntegerField()),
+                    ],
+                    options={
+                        "db_table": "stampeded_count_deltas",
+                    },
+                ),
+                migrations.CreateModel(
+                    name="CronOccurrence",
+                    fields=[
+                        ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                        ("occurrence_token", models.TextField(verbose_name="occurrence")),
+                        ("job_id", models.UUIDField(null=True, verbose_name="job")),
+                        (
+                            "enqueued_at",
+                            models.DateTimeField(
+                                db_default=django.db.models.functions.datetime.Now(),
+                                verbose_name="enqueued at",
+                            ),
+                        ),
+                    ],
+                    options={
+                        "verbose_name": "occurrence",
+                        "verbose_name_plural": "occurrences",
+                        "db_table": "stampeded_cron_occurrences",
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Job",
+                    fields=[
+                        (
+                            "id",
+                            models.UUIDField(
+                                db_default=django_stampeded.models.UUID7(),
+                                editable=False,
+                                primary_key=True,
+                                serialize=False,
+                            ),
+                        ),
+                        ("queue", models.TextField(verbose_name="queue")),
+                        ("tenant_id", models.TextField(null=True, verbose_name="tenant")),
+                        ("task", models.TextField(verbose_name="task")),
+                        (
+                            "args",
+                            models.JSONField(db_default=models.Value({}, models.JSONField()), verbose_name="arguments"),
+                        ),
+                        (
+                            "meta",
+                            models.JSONField(db_default=models.Value({}, models.JSONField()), verbose_name="meta"),
+                        ),
+                        (
+                            "state",
+                            models.TextField(
+                                choices=[
+                                    ("available", "available"),
+                                    ("claimed", "claimed"),
+                                    ("executing", "executing"),
+                                    ("retryable", "retryable"),
+                                    ("completed", "completed"),
+                                    ("discarded", "discarded"),
+                                    ("cancelled", "cancelled"),
+                                ],
+                                db_default="available",
+                                verbose_name="state",
+                            ),
+                        ),
+                        ("priority", models.SmallIntegerField(db_default=0, verbose_name="priority")),
+                        ("destination", models.TextField(null=True, verbose_name="destination")),
+                        (
+                            "scheduled_at",
+                            models.DateTimeField(
+                                db_default=django.db.models.functions.datetime.Now(),
+                                verbose_name="scheduled at",
+                            ),
+                        ),
+                        (
+                            "expire_seconds",
+                            models.IntegerField(db_default=3600, verbose_name="expires after (s)"),
+                        ),
+                        ("heartbeat_at", models.DateTimeField(null=True, verbose_name="last heartbeat")),
+                        ("attempt", models.SmallIntegerField(db_default=0, verbose_name="attempt")),
+                        (
+                            "max_attempts",
+                            models.SmallIntegerField(db_default=25, verbose_name="max. attempts"),
+                        ),
+                        (
+                            "attempted_by",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.TextField(),
+                                db_default=models.Value(
+                                    [],
+                                    django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), size=None),
+                                ),
+                                size=None,
+                                verbose_name="attempted by",
+                            ),
+                        ),
+                        (
+                            "interruptions",
+                            models.SmallIntegerField(db_default=0, verbose_name="interruptions"),
+                        ),
+                        (
+                            "max_interruptions",
+                            models.SmallIntegerField(db_default=1, verbose_name="max. interruptions"),
+                        ),
+                        ("deferrals", models.SmallIntegerField(db_default=0, verbose_name="deferrals")),
+                        (
+                            "max_deferrals",
+                            models.SmallIntegerField(db_default=100, verbose_name="max. deferrals"),
+                        ),
+                        ("checkpoint", models.JSONField(null=True, verbose_name="checkpoint")),
+                        ("checkpoint_at", models.DateTimeField(null=True, verbose_name="checkpoint at")),
+                        (
+                            "checkpoint_seq",
+                            models.IntegerField(db_default=0, verbose_name="checkpoint number"),
+                        ),
+                        (
+                            "backoff_base_ms",
+                            models.SmallIntegerField(db_default=1000, verbose_name="back-off base (ms)"),
+                        ),
+                        (
+                            "backoff_max_ms",
+                            models.IntegerField(db_default=3600000, verbose_name="longest back-off (ms)"),
+                        ),
+                        ("claimed_by", models.UUIDField(null=True, verbose_name="claimed by")),
+                        ("claimed_at", models.DateTimeField(null=True, verbose_name="claimed at")),
+                        ("dedup_scope", models.TextField(null=True, verbose_name="dedup scope")),
+                        ("dedup_period", models.TextField(null=True, verbose_name="dedup period")),
+                        (
+                            "dedup_key",
+                            models.GeneratedField(
+                                db_persist=True,
+                                expression=django_stampeded.models.DedupKey(),
+                                output_field=models.BinaryField(),
+                            ),
+                        ),
+                        (
+                            "failure_kind",
+                            models.TextField(
+                                choices=[
+                                    ("raised", "raised"),
+                                    ("timed_out", "timed_out"),
+                                    ("heartbeat_lost", "heartbeat_lost"),
+                                    ("worker_exited", "worker_exited"),
+                                    ("worker_missing", "worker_missing"),
+                                    ("breaker_open", "breaker_open"),
+                                    ("throttled", "throttled"),
+                                    ("cancelled", "cancelled"),
+                                    ("unrecoverable", "unrecoverable"),
+                                ],
+                                null=True,
+                                verbose_name="failure",
+                            ),
+                        ),
+                        ("last_error", models.TextField(null=True, verbose_name="last error")),
+                        (
+                            "errors",
+                            models.JSONField(db_default=models.Value([], models.JSONField()), verbose_name="errors"),
+                        ),
+                        (
+                            "error_fingerprint",
+                            models.BinaryField(null=True, verbose_name="error fingerprint"),
+                        ),
+                        ("dead_letter_queue", models.TextField(null=True, verbose_name="dead-letter queue")),
+                        ("source_id", models.UUIDField(null=True, verbose_name="source job")),
+                        ("source_queue", models.TextField(null=True, verbose_name="source queue")),
+                        (
+                            "source_attempts",
+                            models.SmallIntegerField(null=True, verbose_name="source attempts"),
+                        ),
+                        (
+                            "inserted_at",
+                            models.DateTimeField(
+                                db_default=django.db.models.functions.datetime.Now(),
+                                verbose_name="enqueued at",
+                            ),
+                        ),
+                        ("finished_at", models.DateTimeField(null=True, verbose_name="finished at")),
+                        ("interrupted_checkpoint", models.BinaryField(null=True)),
+                    ],
+                    options={
+                        "verbose_name": "job",
+                        "verbose_name_plural": "jobs",
+                        "db_table": "stampeded_jobs",
+                        "permissions": [
+                            ("retry_job", "Can retry jobs"),
+                            ("discard_job", "Can discard jobs"),
+                            ("cancel_job", "Can cancel jobs"),
+                            ("run_job", "Can run jobs now"),
+                            ("move_job", "Can move jobs to another queue"),
+                        ],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="QueuePolicy",
+                    fields=[
+                        ("queue", models.TextField(primary_key=True, serialize=False, verbose_name="queue")),
+                        (
+                            "max_running",
+                            models.PositiveIntegerField(blank=True, null=True, verbose_name="max. running"),
+                        ),
+                        (
+                            "max_wait_secs",
+                            models.PositiveIntegerField(blank=True, null=True, verbose_name="max. wait (s)"),
+                        ),
+                        (
+                            "verdict",
+                            models.TextField(
+                                choices=[("steady", "steady"), ("rush", "rush"), ("hold", "hold")],
+                                db_default="steady",
+                                editable=False,
+                                verbose_name="verdict",
+                            ),
+                        ),
+                        ("reason", models.TextField(editable=False, null=True, verbose_name="reason")),
+                        (
+                            "decided_at",
+                            models.DateTimeField(editable=False, null=True, verbose_name="decided at"),
+                        ),
+                        (
+                            "created_at",
+                            models.DateTimeField(
+                                db_default=django.db.models.functions.datetime.Now(),
+                                editable=False,
+                                verbose_name="created at",
+                            ),
+                        ),
+                        (
+                            "updated_at",
+                            models.DateTimeField(
+                                db_default=django.db.models.functions.datetime.Now(),
+                                editable=False,
+                                verbose_name="updated at",
+                            ),
+                        ),
+                        (
+                            "paused_at",
+                            models.DateTimeField(editable=False, null=True, verbose_name="paused at"),
+                        ),
+                        (
+                            "paused_reason",
+                            models.TextField(editable=False, null=True, verbose_name="paused because"),
+                        ),
+                    ],
+                    options={
+                        "verbose_name": "queue policy",
+                        "verbose_name_plural": "queue policies",
+                        "db_table": "stampeded_queue_policies",
+                        "permissions": [("pause_queue", "Can pause and resume queues")],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Schedule",
+                    fields=[
+                        ("key", models.TextField(primary_key=True, serialize=False, verbose_name="key")),
+                        ("queue", models.TextField(verbose_name="queue")),
+                        ("task", models.TextField(verbose_name="task")),
+                        (
+                            "args",
+                            models.JSONField(
+                                blank=True,
+                                db_default=models.Value({}, models.JSONField()),
+                                verbose_name="arguments",
+                            ),
+                        ),
+                        (
+                            "meta",
+                            models.JSONField(
+                                blank=True,
+                                db_default=models.Value({}, models.JSONField()),
+                                verbose_name="meta",
+                            ),
+                        ),
+                        ("tenant_id", models.TextField(blank=True, null=True, verbose_name="tenant")),
+                        ("priority", models.SmallIntegerField(db_default=0, verbose_name="priority")),
+                        (
+                            "interval_secs",
+                            models.BigIntegerField(blank=True, null=True, verbose_name="interval (s)"),
+                        ),
+                        (
+                            "cron_expr",
+                            models.TextField(blank=True, null=True, verbose_name="cron expression"),
+                        ),
+                        (
+                            "next_run_at",
+                            models.DateTimeField(
+                                db_default=django.db.models.functions.datetime.Now(), verbose_name="next run"
+                            ),
+                        ),
+                        ("last_run_at", models.DateTimeField(blank=True, null=True, verbose_name="last run")),
+                        (
+                            "dst_policy",
+                            models.TextField(
+                                choices=[("instant", "instant"), ("wall_clock", "wall clock")],
+                                db_default="instant",
+                                verbose_name="DST policy",
+                            ),
+                        ),
+                        ("timezone", models.TextField(db_default="UTC", verbose_name="time zone")),
+                        (
+                            "missed_policy",
+                            models.TextField(
+                                choices=[("once", "run once, late"), ("skip", "skip")],
+                                db_default="once",
+                                verbose_name="missed runs",
+                            ),
+                        ),
+                        ("paused", models.BooleanField(db_default=False, verbose_name="paused")),
+                        (
+                            "created_at",
+                            models.DateTimeField(
+                                db_default=django.db.models.functions.datetime.Now(),
+                                editable=False,
+                                verbose_name="created at",
+                            ),
+                        ),
+                        (
+                            "updated_at",
+                            models.DateTimeField(
+                                db_default=django.db.models.functions.datetime.Now(),
+                                editable=False,
+                                verbose_name="updated at",
+                            ),
+                        ),
+                        (
+                            "set_aside_reason",
+                            models.TextField(editable=False, null=True, verbose_name="set aside because"),
+                        ),
+                    ],
+                    options={
+                        "verbose_name": "schedule",
+                        "verbose_name_plural": "schedules",
+                        "db_table": "stampeded_schedules",
+                        "permissions": [("run_schedule", "Can run schedules now")],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Worker",
+                    fields=[
+                        (
+                            "id",
+                            models.UUIDField(
+                                db_default=django_stampeded.models.UUID7(),
+                                editable=False,
+                                primary_key=True,
+                                serialize=False,
+                            ),
+                        ),
+                        ("hostname", models.TextField(verbose_name="node")),
+                        ("pid", models.IntegerField(verbose_name="process")),
+                        (
+                            "queues",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.TextField(),
+                                db_default=models.Value(
+                                    [],
+                                    django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), size=None),
+                                ),
+                                size=None,
+                                verbose_name="queues",
+                            ),
+                        ),
+                        (
+                            "metadata",
+                            models.JSONField(db_default=models.Value({}, models.JSONField()), verbose_name="metadata"),
+                        ),
+                        (
+                            "started_at",
+                            models.DateTimeField(
+                                db_default=django.db.models.functions.datetime.Now(),
+                                verbose_name="started at",
+                            ),
+                        ),
+                        (
+                            "last_heartbeat",
+                            models.DateTimeField(
+                                db_default=django.db.models.functions.datetime.Now(),
+                                verbose_name="last heartbeat",
+                            ),
+                        ),
+                        ("waiting", models.BooleanField(db_default=True, verbose_name="waiting")),
+                    ],
+                    options={
+                        "verbose_name": "worker",
+                        "verbose_name_plural": "workers",
+                        "db_table": "stampeded_workers",
+                    },
+                ),
+                migrations.AddField(
+                    model_name="cronoccurrence",
+                    name="cron_key",
+                    field=models.ForeignKey(
+                        db_column="cron_key",
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="occurrences",
+                        to="stampeded.schedule",
+                        verbose_name="schedule",
+                    ),
+                ),
+            ],
+        ),
+        pgtrigger.migrations.AddTrigger(
+            model_name="auditentry",
+            trigger=pgtrigger.compiler.Trigger(
+                name="audit_append_only",
+                sql=pgtrigger.compiler.UpsertTriggerSql(
+                    func="RAISE EXCEPTION 'pgtrigger: Cannot update or delete rows from % table', TG_TABLE_NAME;",
+                    hash="5aaa632eda31258403f72663c24c525a2132f719",
+                    ignore_func_name="_pgtrigger_should_ignore",
+                    operation="UPDATE OR DELETE",
+                    pgid="pgtrigger_audit_append_only_48f1d",
+                    table="stampeded_audit",
+                    when="BEFORE",
+                ),
+            ),
+        ),
+        pgtrigger.migrations.AddTrigger(
+            model_name="queuepolicy",
+            trigger=pgtrigger.compiler.Trigger(
+                name="policy_updated_at",
+                sql=pgtrigger.compiler.UpsertTriggerSql(
+                    condition='WHEN (OLD."created_at" IS DISTINCT FROM (NEW."created_at") OR OLD."decided_at" IS DISTINCT FROM (NEW."decided_at") OR OLD."max_running" IS DISTINCT FROM (NEW."max_running") OR OLD."max_wait_secs" IS DISTINCT FROM (NEW."max_wait_secs") OR OLD."paused_at" IS DISTINCT FROM (NEW."paused_at") OR OLD."paused_reason" IS DISTINCT FROM (NEW."paused_reason") OR OLD."queue" IS DISTINCT FROM (NEW."queue") OR OLD."reason" IS DISTINCT FROM (NEW."reason") OR OLD."verdict" IS DISTINCT FROM (NEW."verdict"))',
+                    func="NEW.updated_at := clock_timestamp(); RETURN NEW;",
+                    hash="3b6ebbedb54642ae095d3c17f130a493561c0214",
+                    ignore_func_name="_pgtrigger_should_ignore",
+                    operation="UPDATE",
+                    pgid="pgtrigger_policy_updated_at_69a3b",
+                    table="stampeded_queue_policies",
+                    when="BEFORE",
+                ),
+            ),
+        ),
+        pgtrigger.migrations.AddTrigger(
+            model_name="schedule",
+            trigger=pgtrigger.compiler.Trigger(
+                name="schedule_updated_at",
+                sql=pgtrigger.compiler.UpsertTriggerSql(
+                    condition='WHEN (OLD."args" IS DISTINCT FROM (NEW."args") OR OLD."created_at" IS DISTINCT FROM (NEW."created_at") OR OLD."cron_expr" IS DISTINCT FROM (NEW."cron_expr") OR OLD."dst_policy" IS DISTINCT FROM (NEW."dst_policy") OR OLD."interval_secs" IS DISTINCT FROM (NEW."interval_secs") OR OLD."key" IS DISTINCT FROM (NEW."key") OR OLD."last_run_at" IS DISTINCT FROM (NEW."last_run_at") OR OLD."meta" IS DISTINCT FROM (NEW."meta") OR OLD."missed_policy" IS DISTINCT FROM (NEW."missed_policy") OR OLD."next_run_at" IS DISTINCT FROM (NEW."next_run_at") OR OLD."paused" IS DISTINCT FROM (NEW."paused") OR OLD."priority" IS DISTINCT FROM (NEW."priority") OR OLD."queue" IS DISTINCT FROM (NEW."queue") OR OLD."set_aside_reason" IS DISTINCT FROM (NEW."set_aside_reason") OR OLD."task" IS DISTINCT FROM (NEW."task") OR OLD."tenant_id" IS DISTINCT FROM (NEW."tenant_id") OR OLD."timezone" IS DISTINCT FROM (NEW."timezone"))',
+                    func="NEW.updated_at := clock_timestamp(); RETURN NEW;",
+                    hash="47a5d7fdcc9a6d4b2ead8da31ae39ec567c1549a",
+                    ignore_func_name="_pgtrigger_should_ignore",
+                    operation="UPDATE",
+                    pgid="pgtrigger_schedule_updated_at_0be3b",
+                    table="stampeded_schedules",
+                    when="BEFORE",
+                ),
+            ),
+        ),
+    ]

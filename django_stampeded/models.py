@@ -1,0 +1,281 @@
+"""Pictures of the tables: for queries, the admin and Django's own bookkeeping.
+
+Owns nothing of what happens to a job; that is decided by the SQL functions (functions.py calls them). The tables are made by
+the SQL files, and `id` stands for the jobs' real key (queue, id), since the admin and ForeignKey take no composite one.
+Every table has a model here, or the flush of a TransactionTestCase would fail on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pgtrigger
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Func, Value
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+from pgtrigger import compiler
+
+from django_stampeded.states import FailureKind, State
+
+
+class UUID7(Func):
+    """uuidv7() of PostgreSQL 18; Django has a name for it from 6.1 on only."""
+
+    function = "uuidv7"
+    arity = 0
+    output_field = models.UUIDField()
+
+
+class DedupKey(Func):
+    """The expression of the generated column, as tables/jobs_v01.sql has it."""
+
+    template = "stampeded_jobs_dedup_key"  # never run: the SQL file makes the column
+    output_field = models.BinaryField()
+
+
+class _Pinned:
+    """Keeps a host project's PGTRIGGER_ settings out of our migrations, and its helper function in our own schema."""
+
+    def compile(self, model: type[models.Model]) -> compiler.Trigger:
+        trigger = super().compile(model)  # type: ignore[misc]
+        parts = {**trigger.sql.kwargs, "ignore_func_name": "_pgtrigger_should_ignore"}
+        return compiler.Trigger(name=trigger.name, sql=compiler.UpsertTriggerSql(**parts))
+
+
+class _KeepUpdatedAt(_Pinned, pgtrigger.Trigger):
+    """Sets updated_at whenever anything else of the row changes, whoever changes it."""
+
+    when = pgtrigger.Before
+    operation = pgtrigger.Update
+    condition = pgtrigger.AnyChange(exclude=["updated_at"])
+    func = "NEW.updated_at := clock_timestamp(); RETURN NEW;"
+
+
+class _AppendOnly(_Pinned, pgtrigger.Protect):
+    """Refuses to change or delete a row."""
+
+
+class Job(models.Model):
+    """One job. Change it through `django_stampeded.actions` or the SQL functions: a plain save() would undo a worker's work."""
+
+    id = models.UUIDField(primary_key=True, db_default=UUID7(), editable=False)
+    queue = models.TextField(_("queue"))
+    tenant_id = models.TextField(_("tenant"), null=True)
+    task = models.TextField(_("task"))
+    args = models.JSONField(_("arguments"), db_default=Value({}, models.JSONField()))
+    meta = models.JSONField(_("meta"), db_default=Value({}, models.JSONField()))
+    state = models.TextField(_("state"), choices=[(s.value, s.value) for s in State], db_default=State.AVAILABLE.value)
+    priority = models.SmallIntegerField(_("priority"), db_default=0)
+    destination = models.TextField(_("destination"), null=True)
+    scheduled_at = models.DateTimeField(_("scheduled at"), db_default=Now())
+    expire_seconds = models.IntegerField(_("expires after (s)"), db_default=3600)
+    heartbeat_at = models.DateTimeField(_("last heartbeat"), null=True)
+    attempt = models.SmallIntegerField(_("attempt"), db_default=0)
+    max_attempts = models.SmallIntegerField(_("max. attempts"), db_default=25)
+    attempted_by = ArrayField(
+        models.TextField(),
+        verbose_name=_("attempted by"),
+        db_default=Value([], ArrayField(models.TextField())),
+    )
+    interruptions = models.SmallIntegerField(_("interruptions"), db_default=0)
+    max_interruptions = models.SmallIntegerField(_("max. interruptions"), db_default=1)
+    deferrals = models.SmallIntegerField(_("deferrals"), db_default=0)
+    max_deferrals = models.SmallIntegerField(_("max. deferrals"), db_default=100)
+    checkpoint = models.JSONField(_("checkpoint"), null=True)
+    checkpoint_at = models.DateTimeField(_("checkpoint at"), null=True)
+    checkpoint_seq = models.IntegerField(_("checkpoint number"), db_default=0)
+    backoff_base_ms = models.SmallIntegerField(_("back-off base (ms)"), db_default=1000)
+    backoff_max_ms = models.IntegerField(_("longest back-off (ms)"), db_default=3_600_000)
+    claimed_by = models.UUIDField(_("claimed by"), null=True)
+    claimed_at = models.DateTimeField(_("claimed at"), null=True)
+    dedup_scope = models.TextField(_("dedup scope"), null=True)
+    dedup_period = models.TextField(_("dedup period"), null=True)
+    dedup_key = models.GeneratedField(expression=DedupKey(), output_field=models.BinaryField(), db_persist=True)
+    failure_kind = models.TextField(_("failure"), null=True, choices=[(k.value, k.value) for k in FailureKind])
+    last_error = models.TextField(_("last error"), null=True)
+    errors = models.JSONField(_("errors"), db_default=Value([], models.JSONField()))
+    error_fingerprint = models.BinaryField(_("error fingerprint"), null=True)
+    dead_letter_queue = models.TextField(_("dead-letter queue"), null=True)
+    source_id = models.UUIDField(_("source job"), null=True)
+    source_queue = models.TextField(_("source queue"), null=True)
+    source_attempts = models.SmallIntegerField(_("source attempts"), null=True)
+    inserted_at = models.DateTimeField(_("enqueued at"), db_default=Now())
+    finished_at = models.DateTimeField(_("finished at"), null=True)
+    interrupted_checkpoint = models.BinaryField(null=True, editable=False)
+
+    class Meta:
+        db_table = "stampeded_jobs"
+        verbose_name = _("job")
+        verbose_name_plural = _("jobs")
+        permissions = [
+            ("retry_job", _("Can retry jobs")),
+            ("discard_job", _("Can discard jobs")),
+            ("cancel_job", _("Can cancel jobs")),
+            ("run_job", _("Can run jobs now")),
+            ("move_job", _("Can move jobs to another queue")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.id}"
+
+
+class Worker(models.Model):
+    """One worker process, alive or dead for less than a day."""
+
+    id = models.UUIDField(primary_key=True, db_default=UUID7(), editable=False)
+    hostname = models.TextField(_("node"))
+    pid = models.IntegerField(_("process"))
+    queues = ArrayField(models.TextField(), verbose_name=_("queues"), db_default=Value([], ArrayField(models.TextField())))
+    metadata = models.JSONField(_("metadata"), db_default=Value({}, models.JSONField()))
+    started_at = models.DateTimeField(_("started at"), db_default=Now())
+    last_heartbeat = models.DateTimeField(_("last heartbeat"), db_default=Now())
+    waiting = models.BooleanField(_("waiting"), db_default=True)
+
+    class Meta:
+        db_table = "stampeded_workers"
+        verbose_name = _("worker")
+        verbose_name_plural = _("workers")
+
+    def __str__(self) -> str:
+        return f"{self.hostname}:{self.pid}"
+
+
+class QueuePolicy(models.Model):
+    """What operators decide about a queue, and what the planner makes of it."""
+
+    class Verdict(models.TextChoices):
+        STEADY = "steady", _("steady")
+        RUSH = "rush", _("rush")
+        HOLD = "hold", _("hold")
+
+    queue = models.TextField(_("queue"), primary_key=True)
+    max_running = models.PositiveIntegerField(_("max. running"), null=True, blank=True)
+    max_wait_secs = models.PositiveIntegerField(_("max. wait (s)"), null=True, blank=True)
+    verdict = models.TextField(_("verdict"), choices=Verdict.choices, db_default=Verdict.STEADY.value, editable=False)
+    reason = models.TextField(_("reason"), null=True, editable=False)
+    decided_at = models.DateTimeField(_("decided at"), null=True, editable=False)
+    created_at = models.DateTimeField(_("created at"), db_default=Now(), editable=False)
+    updated_at = models.DateTimeField(_("updated at"), db_default=Now(), editable=False)
+    paused_at = models.DateTimeField(_("paused at"), null=True, editable=False)
+    paused_reason = models.TextField(_("paused because"), null=True, editable=False)
+
+    class Meta:
+        db_table = "stampeded_queue_policies"
+        verbose_name = _("queue policy")
+        verbose_name_plural = _("queue policies")
+        permissions = [("pause_queue", _("Can pause and resume queues"))]
+        triggers = [_KeepUpdatedAt(name="policy_updated_at")]
+
+    def __str__(self) -> str:
+        return self.queue
+
+
+class Schedule(models.Model):
+    """What runs by the clock."""
+
+    class DstPolicy(models.TextChoices):
+        INSTANT = "instant", _("instant")
+        WALL_CLOCK = "wall_clock", _("wall clock")
+
+    class MissedPolicy(models.TextChoices):
+        ONCE = "once", _("run once, late")
+        SKIP = "skip", _("skip")
+
+    key = models.TextField(_("key"), primary_key=True)
+    queue = models.TextField(_("queue"))
+    task = models.TextField(_("task"))
+    args = models.JSONField(_("arguments"), blank=True, db_default=Value({}, models.JSONField()))
+    meta = models.JSONField(_("meta"), blank=True, db_default=Value({}, models.JSONField()))
+    tenant_id = models.TextField(_("tenant"), null=True, blank=True)
+    priority = models.SmallIntegerField(_("priority"), db_default=0)
+    interval_secs = models.BigIntegerField(_("interval (s)"), null=True, blank=True)
+    cron_expr = models.TextField(_("cron expression"), null=True, blank=True)
+    next_run_at = models.DateTimeField(_("next run"), db_default=Now())
+    last_run_at = models.DateTimeField(_("last run"), null=True, blank=True)
+    dst_policy = models.TextField(_("DST policy"), choices=DstPolicy.choices, db_default=DstPolicy.INSTANT.value)
+    timezone = models.TextField(_("time zone"), db_default="UTC")
+    missed_policy = models.TextField(_("missed runs"), choices=MissedPolicy.choices, db_default=MissedPolicy.ONCE.value)
+    paused = models.BooleanField(_("paused"), db_default=False)
+    created_at = models.DateTimeField(_("created at"), db_default=Now(), editable=False)
+    updated_at = models.DateTimeField(_("updated at"), db_default=Now(), editable=False)
+    set_aside_reason = models.TextField(_("set aside because"), null=True, editable=False)
+
+    class Meta:
+        db_table = "stampeded_schedules"
+        verbose_name = _("schedule")
+        verbose_name_plural = _("schedules")
+        permissions = [("run_schedule", _("Can run schedules now"))]
+        triggers = [_KeepUpdatedAt(name="schedule_updated_at")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class CronOccurrence(models.Model):
+    """One occurrence of a schedule that has fired."""
+
+    id = models.BigAutoField(primary_key=True)
+    cron_key = models.ForeignKey(
+        Schedule, models.CASCADE, db_column="cron_key", verbose_name=_("schedule"), related_name="occurrences"
+    )
+    occurrence_token = models.TextField(_("occurrence"))
+    job_id = models.UUIDField(_("job"), null=True)
+    enqueued_at = models.DateTimeField(_("enqueued at"), db_default=Now())
+
+    class Meta:
+        db_table = "stampeded_cron_occurrences"
+        verbose_name = _("occurrence")
+        verbose_name_plural = _("occurrences")
+
+    def __str__(self) -> str:
+        return f"{self.cron_key_id} {self.occurrence_token}"
+
+
+class CountDelta(models.Model):
+    """A change of the counts. The table has no key; `queue` stands for one so that Django's flush knows the table."""
+
+    queue = models.TextField(primary_key=True)
+    state = models.TextField()
+    n = models.BigIntegerField()
+
+    class Meta:
+        db_table = "stampeded_count_deltas"
+
+
+class QueueCount(models.Model):
+    """How many jobs a queue has in a state; read only. `queue` alone is no key: use .values()."""
+
+    queue = models.TextField(primary_key=True)
+    state = models.TextField()
+    n = models.BigIntegerField()
+
+    class Meta:
+        managed = False
+        db_table = "stampeded_queue_counts"
+
+
+class AuditEntry(models.Model):
+    """What an operator did. Rows are only ever added."""
+
+    id = models.BigAutoField(primary_key=True)
+    at = models.DateTimeField(_("at"), db_default=Now())
+    actor = models.TextField(_("by"))
+    action = models.TextField(_("action"))
+    queue = models.TextField(_("queue"), null=True)
+    job_id = models.UUIDField(_("job"), null=True)
+    detail = models.JSONField(_("detail"), db_default=Value({}, models.JSONField()))
+
+    class Meta:
+        db_table = "stampeded_audit"
+        verbose_name = _("audit entry")
+        verbose_name_plural = _("audit log")
+        triggers = [_AppendOnly(name="audit_append_only", operation=pgtrigger.Update | pgtrigger.Delete)]
+
+    def __str__(self) -> str:
+        return f"{self.actor}: {self.action}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        kwargs["force_insert"] = True
+        super().save(*args, **kwargs)

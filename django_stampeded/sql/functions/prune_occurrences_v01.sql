@@ -1,0 +1,12 @@
+-- Deletes old entries of the ledger of fired occurrences; returns how many.
+CREATE OR REPLACE FUNCTION stampeded_prune_occurrences(p_older_than interval DEFAULT '30 days') RETURNS integer
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    v_pruned integer;
+BEGIN
+    DELETE FROM stampeded_cron_occurrences WHERE enqueued_at < clock_timestamp() - p_older_than;
+    GET DIAGNOSTICS v_pruned = ROW_COUNT;
+    RETURN v_pruned;
+END $$;

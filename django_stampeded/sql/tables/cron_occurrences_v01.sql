@@ -1,0 +1,11 @@
+-- The ledger that makes each occurrence of a schedule fire once.
+CREATE TABLE stampeded_cron_occurrences (
+    id               bigserial   PRIMARY KEY,
+    cron_key         text        NOT NULL REFERENCES stampeded_schedules (key) ON DELETE CASCADE,
+    occurrence_token text        NOT NULL,
+    job_id           uuid,
+    enqueued_at      timestamptz NOT NULL DEFAULT now(),
+    UNIQUE (cron_key, occurrence_token)
+);
+
+CREATE INDEX stampeded_cron_occurrences_enqueued_at ON stampeded_cron_occurrences (enqueued_at);
