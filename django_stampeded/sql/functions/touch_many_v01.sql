@@ -1,5 +1,5 @@
 -- The heartbeat of many jobs of one worker; returns those that are still its own. The three arrays have one element for
--- each job. A job whose row is locked at the moment (its own transaction may hold a checkpoint) counts as owned and is
+-- each job; the plan is that of stampeded_complete_many(). A job whose row is locked at the moment (its own transaction may hold a checkpoint) counts as owned and is
 -- touched next time: a heartbeat must not wait behind the work that it vouches for.
 CREATE OR REPLACE FUNCTION stampeded_touch_many(p_worker_id uuid, p_queues text[], p_ids uuid[], p_attempts bigint[])
 RETURNS TABLE (queue text, id uuid)
@@ -18,15 +18,18 @@ DECLARE
 BEGIN
     FOR v_queue IN SELECT DISTINCT q FROM unnest(p_queues) q ORDER BY q LOOP
         RETURN QUERY
-        WITH own AS MATERIALIZED (
-            SELECT j.id
-              FROM unnest(p_queues, p_ids, p_attempts) AS held(queue, id, attempt), stampeded_jobs j
-             WHERE held.queue = v_queue AND j.queue = v_queue AND j.id = held.id AND j.attempt = held.attempt
-               AND j.claimed_by = p_worker_id AND j.state IN ('claimed', 'executing')
+        WITH held AS MATERIALIZED (
+            SELECT h.id, h.attempt FROM unnest(p_queues, p_ids, p_attempts) AS h(queue, id, attempt) WHERE h.queue = v_queue
+        ), own AS MATERIALIZED (
+            SELECT j.id FROM held, stampeded_jobs j
+             WHERE j.queue = v_queue AND j.id = held.id AND j.attempt = held.attempt
+               AND j.claimed_by IS NOT DISTINCT FROM p_worker_id
+               AND CASE WHEN j.state IN ('claimed', 'executing') THEN p_worker_id IS NOT NULL END
         ), free AS MATERIALIZED (
-            SELECT j.id FROM own, stampeded_jobs j
-             WHERE j.queue = v_queue AND j.id = own.id AND j.claimed_by = p_worker_id
-               AND j.state IN ('claimed', 'executing')
+            SELECT j.id FROM held, stampeded_jobs j
+             WHERE j.queue = v_queue AND j.id = held.id AND j.attempt = held.attempt
+               AND j.claimed_by IS NOT DISTINCT FROM p_worker_id
+               AND CASE WHEN j.state IN ('claimed', 'executing') THEN p_worker_id IS NOT NULL END
                FOR UPDATE OF j SKIP LOCKED
         ), touched AS (
             UPDATE stampeded_jobs j SET heartbeat_at = clock_timestamp()
