@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 import pytest
 from django.db import connection
@@ -51,14 +52,39 @@ def node() -> str:
 
 
 @pytest.fixture
-def node_environment(database_url: str) -> dict[str, str]:
-    return {**os.environ, "DATABASE_URL": database_url}
+def node_command(node: str, database_url: str) -> Callable[..., subprocess.Popen[str]]:
+    """Starts one of the programs in Node on the test's database."""
+
+    def start(program: str, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [node, str(HERE / "node" / program), *arguments],
+            env={**os.environ, "DATABASE_URL": database_url},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
 
 
 @pytest.fixture
-def run_node(node: str, node_environment: dict[str, str]) -> Callable[..., str]:
-    """Runs one of the programs in Node to its end and returns what it printed."""
-    return lambda program, *arguments: run([node, str(HERE / "node" / program), *arguments], env=node_environment)
+def node_worker(node_command: Callable[..., subprocess.Popen[str]]) -> Callable[..., list[dict[str, Any]]]:
+    """Lets the worker in Node empty its queues; returns what it said of each job."""
+
+    def work(*queues: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in ended(node_command("worker.js", "--drain", *queues)).splitlines()]
+
+    return work
+
+
+@pytest.fixture
+def node_enqueue(node_command: Callable[..., subprocess.Popen[str]]) -> Callable[..., UUID]:
+    """Enqueues a job from Node; returns its id."""
+
+    def enqueue(queue: str, task: str, **arguments: object) -> UUID:
+        return UUID(ended(node_command("enqueue.js", queue, task, json.dumps(arguments))).strip())
+
+    return enqueue
 
 
 @pytest.fixture
@@ -78,13 +104,17 @@ def run_psql(database_url: str) -> Callable[..., str]:
 
 
 def run(command: list[str], **options: Any) -> str:
-    """Runs a program to its end; one that fails fails the test with what it said."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, **options)
-    if done.returncode:
-        pytest.fail(f"{Path(command[0]).name} exited with {done.returncode}: {done.stderr or done.stdout}")
-    return done.stdout
+    """Runs a program to its end and returns what it printed."""
+    return ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options))
 
 
-def lines(output: str) -> list[dict[str, Any]]:
-    """What the worker in Node printed: one JSON object for each job."""
-    return [json.loads(line) for line in output.splitlines()]
+def ended(process: subprocess.Popen[str]) -> str:
+    """Waits for a program's end; one that fails fails the test with what it said."""
+    try:
+        printed, complained = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        printed, complained = process.communicate()
+    if process.returncode:
+        pytest.fail(f"{process.args!r} exited with {process.returncode}: {complained or printed}")
+    return printed
