@@ -237,6 +237,24 @@ def expire(cur: Any, limit: int = 100) -> list[Reclaimed]:
     return _reclaimed(cur.fetchall())
 
 
+class Settled(NamedTuple):
+    """What became of a job of a worker process that has ended, and whether it had been started."""
+
+    id: UUID
+    queue: str
+    now_state: str
+    started: bool
+
+
+def settle_worker(cur: Any, worker_id: UUID, started: Sequence[UUID], error: str, exit_status: int | None) -> list[Settled]:
+    """Settles the jobs of a worker whose process has ended: fails the `started` ones as worker_exited, releases the others."""
+    cur.execute(
+        "SELECT id, queue, now_state, started FROM stampeded_settle_worker(%s::uuid, %s::uuid[], %s::text, %s::integer)",
+        [worker_id, list(started), error, exit_status],
+    )
+    return [Settled._make(row) for row in cur.fetchall()]
+
+
 def prune(cur: Any, completed: timedelta, failed: timedelta, limit: int = 10_000) -> int:
     """Deletes up to `limit` jobs that were completed, or discarded and cancelled, so long ago; returns how many."""
     cur.execute("SELECT stampeded_prune(%s::interval, %s::bigint, %s::interval)", [completed, limit, failed])

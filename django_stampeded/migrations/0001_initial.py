@@ -52,6 +52,7 @@ FUNCTIONS = [
     "last_sign_v01",
     "expire_v01",
     "reap_v01",
+    "settle_worker_v01",
     "prune_v01",
     "prune_occurrences_v01",
     "heartbeat_v01",
