@@ -1,0 +1,49 @@
+"""The operator service: what a person or a tool may do to jobs, queues and schedules, from whatever surface.
+
+Every surface calls these names, so that a button and a command do the same and leave the same audit row. Whether
+somebody may do it is the surface's check; what it does to a job is decided in SQL (functions.py). Reading is
+`insights`' part.
+"""
+
+from django_stampeded.actions.audit import LONGEST_REASON, Actor
+from django_stampeded.actions.bulk import BULK_SECONDS, BulkReport, on_each
+from django_stampeded.actions.jobs import (
+    ELIGIBLE,
+    JOB_ACTIONS,
+    Outcome,
+    cancel,
+    delete,
+    discard,
+    mark,
+    move,
+    retry,
+    run_now,
+)
+from django_stampeded.actions.queues import change_policy, pause, pause_schedule, prune, resume
+
+EVERY_ACTION = (*JOB_ACTIONS, "pause", "resume", "change_policy", "pause_schedule", "resume_schedule", "prune")
+"""What stands in the audit's column of actions."""
+
+__all__ = [
+    "BULK_SECONDS",
+    "ELIGIBLE",
+    "EVERY_ACTION",
+    "JOB_ACTIONS",
+    "LONGEST_REASON",
+    "Actor",
+    "BulkReport",
+    "Outcome",
+    "cancel",
+    "change_policy",
+    "delete",
+    "discard",
+    "mark",
+    "move",
+    "on_each",
+    "pause",
+    "pause_schedule",
+    "prune",
+    "resume",
+    "retry",
+    "run_now",
+]

@@ -1,0 +1,51 @@
+"""Who did what: an audit row in the same transaction as the deed, or neither."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import connections, transaction
+
+from django_stampeded.conf import settings
+from django_stampeded.models import AuditEntry
+
+LONGEST_REASON = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who acts, for the audit.
+
+    Args:
+        name: a user's name, or whoever runs the command.
+        via: the surface: ``admin``, ``command``, ``api``, ``mcp`` or ``python``.
+    """
+
+    name: str
+    via: str = "python"
+
+
+@contextmanager
+def recorded(action: str, actor: Actor, using: str | None, queue: str | None = None, **detail: Any) -> Iterator[Any]:
+    """A transaction with a cursor that ends with the audit row."""
+    alias = using or settings.DATABASE
+    with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
+        yield cursor
+        record(alias, action, actor, queue, None, **detail)
+
+
+def record(alias: str, action: str, actor: Actor, queue: str | None, job_id: UUID | None, **detail: Any) -> None:
+    """Add the audit row; to be called inside the deed's transaction."""
+    said = {name: value for name, value in detail.items() if value != ""}
+    AuditEntry.objects.using(alias).create(
+        actor=clean(actor.name) or "unknown", action=action, queue=queue, job_id=job_id, detail={"via": actor.via, **said}
+    )
+
+
+def clean(text: str) -> str:
+    """The text as the database can hold it, cut to LONGEST_REASON characters."""
+    return text.replace("\x00", "").encode("utf-8", "replace").decode()[:LONGEST_REASON].strip()

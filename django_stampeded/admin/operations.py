@@ -1,0 +1,229 @@
+"""What the admin's buttons and list actions do to jobs: permission, confirmation, the operator service, the message.
+
+Every path is a POST and checks the permission on the server, whatever the page showed. What an act does is `actions`' part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.utils import quote, unquote
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from django_stampeded import actions, insights
+from django_stampeded.admin.pages import ReadingAdmin
+from django_stampeded.models import Job
+from django_stampeded.states import FINAL, RUNNING, WAITING
+
+MOST_AT_ONCE = 10_000
+SKIPS_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing to do to a job.
+
+    Args:
+        name: its name in `actions.JOB_ACTIONS`.
+        label: the button's words.
+        permission: the codename that allows it.
+        states: states in which the button is offered; the final word is the operator service's.
+        asks_reason: offers a field for the reason.
+        asks_queue: needs another queue's name.
+        grave: can't be undone by another button, so that it is confirmed first.
+    """
+
+    name: str
+    label: Any
+    permission: str
+    states: frozenset[Any]
+    asks_reason: bool = False
+    asks_queue: bool = False
+    grave: bool = False
+
+    @property
+    def asks(self) -> bool:
+        """Whether the button opens a small form instead of acting at once."""
+        return self.asks_reason or self.asks_queue or self.grave
+
+
+OPERATIONS = {
+    operation.name: operation
+    for operation in (
+        Operation("retry", _("Retry"), "retry_job", FINAL | {"retryable"}),
+        Operation("run_now", _("Run now"), "run_job", WAITING),
+        Operation("cancel", _("Cancel"), "cancel_job", WAITING | RUNNING, asks_reason=True),
+        Operation("discard", _("Discard"), "discard_job", WAITING | RUNNING, asks_reason=True),
+        Operation("move", _("Move"), "move_job", WAITING | FINAL, asks_queue=True),
+        Operation("delete", _("Delete"), "delete_job", WAITING | FINAL, grave=True),
+    )
+}
+
+
+class JobOperations(ReadingAdmin):
+    """The operations, as buttons of a job's page and as actions of the list."""
+
+    actions = ("retry_jobs", "run_jobs_now", "cancel_jobs", "discard_jobs", "delete_jobs")
+
+    def operation_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.operate_view)
+        return [path("<path:object_id>/do/<slug:name>/", view, name="stampeded_job_operate")]
+
+    def has_retry_permission(self, request: HttpRequest) -> bool:
+        return self.allows(request, "retry_job")
+
+    def has_run_permission(self, request: HttpRequest) -> bool:
+        return self.allows(request, "run_job")
+
+    def has_cancel_permission(self, request: HttpRequest) -> bool:
+        return self.allows(request, "cancel_job")
+
+    def has_discard_permission(self, request: HttpRequest) -> bool:
+        return self.allows(request, "discard_job")
+
+    def has_remove_permission(self, request: HttpRequest) -> bool:
+        # Not "delete": that one would open Django's own delete page, which would go round the operator service.
+        return self.allows(request, "delete_job")
+
+    @admin.action(description=_("Retry selected jobs"), permissions=["retry"])
+    def retry_jobs(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
+        return self.act_on_many(request, "retry", queryset)
+
+    @admin.action(description=_("Run selected jobs now"), permissions=["run"])
+    def run_jobs_now(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
+        return self.act_on_many(request, "run_now", queryset)
+
+    @admin.action(description=_("Cancel selected jobs"), permissions=["cancel"])
+    def cancel_jobs(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
+        return self.act_on_many(request, "cancel", queryset)
+
+    @admin.action(description=_("Discard selected jobs"), permissions=["discard"])
+    def discard_jobs(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
+        return self.act_on_many(request, "discard", queryset)
+
+    @admin.action(description=_("Delete selected jobs"), permissions=["remove"])
+    def delete_jobs(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
+        return self.act_on_many(request, "delete", queryset)
+
+    def buttons(self, request: HttpRequest, job: Job) -> list[Operation]:
+        """The operations to offer this user for this job."""
+        return [
+            operation
+            for operation in OPERATIONS.values()
+            if job.state in operation.states and self.allows(request, operation.permission)
+        ]
+
+    def operate_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
+        """One operation on one job; a POST from the job's page."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        operation = OPERATIONS.get(name)
+        if operation is None or not self.allows(request, operation.permission):
+            raise PermissionDenied
+        job = self.get_object(request, unquote(object_id))
+        if job is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+        outcome = actions.JOB_ACTIONS[name](
+            job.queue,
+            job.pk,
+            actor=self.actor(request),
+            seen=request.POST.get("seen", ""),
+            using=self.alias,
+            **_parameters(operation, request),
+        )
+        self._tell(request, operation, actions.BulkReport.of([outcome]))
+        if name == "delete" and outcome.done:
+            return HttpResponseRedirect(self._url("changelist"))
+        return HttpResponseRedirect(self._url("change", quote(job.pk)))
+
+    def act_on_many(self, request: HttpRequest, name: str, queryset: QuerySet[Job]) -> HttpResponse | None:
+        """One operation on the jobs ticked in the list, or on all of the list."""
+        operation = OPERATIONS[name]
+        across = request.POST.get("select_across") == "1"
+        ticked = [job_id for text in request.POST.getlist(ACTION_CHECKBOX_NAME) if (job_id := insights.parse_id(text))]
+        if (across or operation.grave) and request.POST.get("confirmed") != "yes":
+            return self._confirmation(request, operation, ticked, across)
+        every = queryset.filter(actions.ELIGIBLE[name])
+        self.operate_on(request, name, every if across else Job.objects.using(self.alias).filter(pk__in=ticked))
+        return None
+
+    def operate_on(self, request: HttpRequest, name: str, jobs: QuerySet[Job]) -> None:
+        """Does it, as far as time allows, and tells the user what became of it."""
+        pairs: list[tuple[str, UUID]] = list(jobs.values_list("queue", "id")[: MOST_AT_ONCE + 1])
+        report = actions.on_each(name, pairs[:MOST_AT_ONCE], actor=self.actor(request), using=self.alias)
+        report.finished = report.finished and len(pairs) <= MOST_AT_ONCE
+        self._tell(request, OPERATIONS[name], report)
+
+    def check_list_action(self, request: HttpRequest) -> None:
+        super().check_list_action(request)
+        if any(insights.parse_id(text) is None for text in request.POST.getlist(ACTION_CHECKBOX_NAME)):
+            raise SuspiciousOperation("A selected job's id is not a UUID.")
+
+    def _confirmation(self, request: HttpRequest, operation: Operation, ticked: list[UUID], across: bool) -> TemplateResponse:
+        chosen = self.get_changelist_instance(request).result_count if across else len(ticked)
+        context = {
+            **self.admin_site.each_context(request),
+            "title": operation.label,
+            "opts": self.opts,
+            "operation": operation,
+            "count": chosen,
+            "ticked": ticked,
+            "across": across,
+            "action": request.POST.get("action", ""),
+            "checkbox": ACTION_CHECKBOX_NAME,
+            "database": self.alias,
+            "media": self.media,
+        }
+        request.current_app = self.admin_site.name  # type: ignore[attr-defined]
+        return TemplateResponse(request, "stampeded/admin/confirm.html", context)
+
+    def _tell(self, request: HttpRequest, operation: Operation, report: actions.BulkReport) -> None:
+        if report.done:
+            self.message_user(request, _DONE[operation.name](report.done), messages.SUCCESS)
+        if not report.finished:
+            words = gettext("There is more to do than fits one request: do it again to go on.")
+            self.message_user(request, words, messages.WARNING)
+        if report.skipped:
+            count = ngettext("%(count)d job was skipped:", "%(count)d jobs were skipped:", report.skipped)
+            rows = ((self.job_link(skip.id), skip.reason) for skip in report.skips[:SKIPS_SHOWN])
+            listed = format_html_join("; ", "{} ({})", rows)
+            more = "; …" if report.skipped > SKIPS_SHOWN else ""
+            text = format_html("{} {}{}", count % {"count": report.skipped}, listed, more)
+            self.message_user(request, text, messages.WARNING)
+
+    def _url(self, view: str, *arguments: Any) -> str:
+        return reverse(f"admin:stampeded_job_{view}", args=arguments, current_app=self.admin_site.name)
+
+
+def _parameters(operation: Operation, request: HttpRequest) -> dict[str, str]:
+    given: dict[str, str] = {}
+    if operation.asks_reason:
+        given["reason"] = request.POST.get("reason", "")
+    if operation.asks_queue:
+        given["to"] = request.POST.get("to", "")
+    return given
+
+
+def _counted(one: str, many: str) -> Any:
+    return lambda count: ngettext(one, many, count) % {"count": count}
+
+
+_DONE = {
+    "retry": _counted("%(count)d job will be retried.", "%(count)d jobs will be retried."),
+    "run_now": _counted("%(count)d job is due now.", "%(count)d jobs are due now."),
+    "cancel": _counted("%(count)d job was cancelled.", "%(count)d jobs were cancelled."),
+    "discard": _counted("%(count)d job was discarded.", "%(count)d jobs were discarded."),
+    "move": _counted("%(count)d job was moved.", "%(count)d jobs were moved."),
+    "delete": _counted("%(count)d job was deleted.", "%(count)d jobs were deleted."),
+}

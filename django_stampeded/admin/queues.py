@@ -1,0 +1,118 @@
+"""Queues: depth, age and workers of each, pausing and resuming, and the limits that operators set.
+
+The table on top shows every queue there is; the list below it only those with a policy row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from django_stampeded import actions, insights
+from django_stampeded.admin.pages import ReadingAdmin
+from django_stampeded.models import QueuePolicy
+from django_stampeded.states import State
+
+QUEUES_SHOWN = 200
+
+
+class QueuePolicyForm(forms.ModelForm):
+    """The limits of a queue; its name only when the policy is made."""
+
+    alias = "default"
+
+    queue = forms.CharField(label=_("queue"), max_length=255, strip=False)
+    max_running = forms.IntegerField(label=_("max. running"), required=False, min_value=1, max_value=2**31 - 1)
+    max_wait_secs = forms.IntegerField(label=_("max. wait (s)"), required=False, min_value=1, max_value=2**31 - 1)
+
+    class Meta:
+        model = QueuePolicy
+        fields = ("queue", "max_running", "max_wait_secs")
+
+    def clean_queue(self) -> str:
+        name = str(self.cleaned_data["queue"])
+        # The model's own check would look at the default database, which need not be this one.
+        if self.instance._state.adding and QueuePolicy.objects.using(self.alias).filter(pk=name).exists():
+            raise forms.ValidationError(gettext("This queue has a policy already; change that one."))
+        return name
+
+    def validate_unique(self) -> None:
+        """Done by clean_queue, on the right database."""
+
+
+class QueuePolicyAdmin(ReadingAdmin):
+    """The queues."""
+
+    change_list_template = "stampeded/admin/queues.html"
+    form = QueuePolicyForm
+    list_display = ("queue", "max_running", "max_wait_secs", "verdict", "reason", "decided_at", "paused_at")
+    ordering = ("queue",)
+    fields = (
+        "queue", "max_running", "max_wait_secs", "verdict", "reason", "decided_at", "paused_at", "paused_reason",
+    )  # fmt: skip
+    readonly_fields = ("verdict", "reason", "decided_at", "paused_at", "paused_reason")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("stampeded.add_queuepolicy")
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm("stampeded.change_queuepolicy")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return self.readonly_fields if obj is None else ("queue", *self.readonly_fields)
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, change, **kwargs)
+        form.alias = self.alias
+        return form
+
+    def save_model(self, request: HttpRequest, obj: QueuePolicy, form: Any, change: bool) -> None:
+        limits = {name: form.cleaned_data[name] for name in ("max_running", "max_wait_secs")}
+        actions.change_policy(obj.queue, limits, actor=self.actor(request), using=self.alias)
+
+    def get_urls(self) -> list[URLPattern]:
+        switch = self.admin_site.admin_view(self.switch_view)
+        return [
+            path("pause/", switch, {"pausing": True}, name="stampeded_queue_pause"),
+            path("resume/", switch, {"pausing": False}, name="stampeded_queue_resume"),
+            *super().get_urls(),
+        ]
+
+    def switch_view(self, request: HttpRequest, pausing: bool) -> HttpResponse:
+        """Pauses or resumes the queue named in the POST; a name in the body needs no quoting."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not self.allows(request, "pause_queue"):
+            raise PermissionDenied
+        queue = request.POST.get("queue", "")
+        try:
+            if pausing:
+                reason = request.POST.get("reason", "")
+                actions.pause(queue, actor=self.actor(request), reason=reason, using=self.alias)
+                done = gettext("Queue “%(queue)s” is paused.")
+            else:
+                actions.resume(queue, actor=self.actor(request), using=self.alias)
+                done = gettext("Queue “%(queue)s” is resumed.")
+        except ValueError as error:
+            self.message_user(request, str(error), messages.ERROR)
+        else:
+            self.message_user(request, done % {"queue": queue}, messages.SUCCESS)
+        return HttpResponseRedirect(reverse("admin:stampeded_queuepolicy_changelist", current_app=self.admin_site.name))
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        context: dict[str, Any] = {**(extra_context or {})}
+        if self.has_view_permission(request):
+            found = insights.queues(self.alias)
+            busiest = sorted(found, key=lambda queue: (-(queue.waiting + queue.running), queue.queue))[:QUEUES_SHOWN]
+            context["queues"] = sorted(busiest, key=lambda queue: queue.queue)
+            context["left_out"] = len(found) - len(busiest)
+            context["states"] = list(State)
+            context["may_pause"] = self.allows(request, "pause_queue")
+        return super().changelist_view(request, context)

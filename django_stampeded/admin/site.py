@@ -1,0 +1,38 @@
+"""Which models are shown on an admin site, and by which class."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.contrib.admin import AdminSite, ModelAdmin
+from django.db.models import Model
+
+from django_stampeded.admin.history import AuditEntryAdmin, CronOccurrenceAdmin
+from django_stampeded.admin.jobs import JobAdmin
+from django_stampeded.admin.queues import QueuePolicyAdmin
+from django_stampeded.admin.schedules import ScheduleAdmin
+from django_stampeded.admin.workers import WorkerAdmin
+from django_stampeded.models import AuditEntry, CronOccurrence, Job, QueuePolicy, Schedule, Worker
+
+PAGES: dict[type[Model], type[ModelAdmin]] = {
+    Job: JobAdmin,
+    QueuePolicy: QueuePolicyAdmin,
+    Worker: WorkerAdmin,
+    Schedule: ScheduleAdmin,
+    CronOccurrence: CronOccurrenceAdmin,
+    AuditEntry: AuditEntryAdmin,
+}
+
+
+def register(site: AdminSite | None = None) -> None:
+    """Put all pages on an admin site; what is there already stays.
+
+    Args:
+        site: an AdminSite of your own; Django's default one when None.
+
+    Example:
+        >>> register(my_admin_site)
+    """
+    target = admin.site if site is None else site
+    for model, page in PAGES.items():
+        if not target.is_registered(model):
+            target.register(model, page)

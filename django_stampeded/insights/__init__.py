@@ -1,0 +1,61 @@
+"""The read service: what every surface (admin, command line, HTTP, MCP) shows of queues, jobs and workers.
+
+Surfaces read through these names only, so that they agree; what changes something is `django_stampeded.actions`.
+Nothing here takes longer as the job table grows: counts come from a view, rows from indexes, searches from a window.
+"""
+
+from django_stampeded.insights.clusters import Clusters, ErrorCluster, error_clusters
+from django_stampeded.insights.durations import in_words
+from django_stampeded.insights.errors import ErrorEntry, summary_of
+from django_stampeded.insights.health import Figures, Finding, assess, health
+from django_stampeded.insights.history import acts_on
+from django_stampeded.insights.jobs import JobFacts, facts, find
+from django_stampeded.insights.queues import QueueStatus, counts_by_queue, queues, total
+from django_stampeded.insights.reasons import QueueSituation, Reason, why_not_running
+from django_stampeded.insights.redaction import Limits, Redactor
+from django_stampeded.insights.selection import Selected, Selection, parse_id, recent_tasks, select
+from django_stampeded.insights.workers import (
+    RunningJob,
+    WorkerStatus,
+    live_workers,
+    running_by_worker,
+    with_liveness,
+    workers,
+)
+
+__all__ = [
+    "Clusters",
+    "ErrorCluster",
+    "ErrorEntry",
+    "Figures",
+    "Finding",
+    "JobFacts",
+    "Limits",
+    "QueueSituation",
+    "QueueStatus",
+    "Reason",
+    "Redactor",
+    "RunningJob",
+    "Selected",
+    "Selection",
+    "WorkerStatus",
+    "acts_on",
+    "assess",
+    "counts_by_queue",
+    "error_clusters",
+    "facts",
+    "find",
+    "health",
+    "in_words",
+    "live_workers",
+    "parse_id",
+    "queues",
+    "recent_tasks",
+    "running_by_worker",
+    "select",
+    "summary_of",
+    "total",
+    "why_not_running",
+    "with_liveness",
+    "workers",
+]

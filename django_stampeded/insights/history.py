@@ -1,0 +1,24 @@
+"""What operators did to a job, from the audit. Reading only; the rows are written by `actions`."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django_stampeded.insights.alias import chosen
+from django_stampeded.models import AuditEntry
+
+SHOWN = 20
+
+
+def acts_on(job_id: UUID, using: str | None = None) -> list[AuditEntry]:
+    """The latest SHOWN audit entries of a job, newest first.
+
+    Args:
+        job_id: the job.
+        using: database alias; the setting DATABASE when None.
+
+    Example:
+        >>> [(entry.actor, entry.action) for entry in acts_on(job_id)]
+        [('ann', 'retry')]
+    """
+    return list(AuditEntry.objects.using(chosen(using)).filter(job_id=job_id).order_by("-id")[:SHOWN])

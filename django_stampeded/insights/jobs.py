@@ -1,0 +1,172 @@
+"""One job's facts: what it is, what happened to it, and why it is not running.
+
+Secrets are hidden here, once, for all surfaces. The job's own row is read whole; everything else in a fixed number of
+bounded statements. Reading only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from django_stampeded.conf import settings
+from django_stampeded.insights.alias import chosen
+from django_stampeded.insights.errors import LONGEST_ERROR, ErrorEntry, read_ring, summary_of
+from django_stampeded.insights.queues import counts_by_queue
+from django_stampeded.insights.reasons import QueueSituation, Reason, why_not_running
+from django_stampeded.insights.redaction import Redactor
+from django_stampeded.insights.workers import EVERY_QUEUE, with_liveness
+from django_stampeded.models import Job, QueuePolicy, Worker
+from django_stampeded.states import RUNNING, WAITING
+
+AHEAD_COUNTED_TO = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What any surface may show of a job; arguments, meta and errors have their secrets hidden.
+
+    Args:
+        error: the latest error's text; `error_summary` its telling line.
+        errors: the errors ring, newest first.
+        worker: host and process of the worker that holds it.
+        why: why it is not running, the decisive reason first.
+        other attributes: the columns of the same name.
+    """
+
+    id: UUID
+    queue: str
+    task: str
+    state: str
+    tenant_id: str | None
+    priority: int
+    destination: str | None
+    args: Any
+    meta: Any
+    scheduled_at: datetime
+    inserted_at: datetime
+    claimed_at: datetime | None
+    heartbeat_at: datetime | None
+    finished_at: datetime | None
+    attempt: int
+    max_attempts: int
+    interruptions: int
+    max_interruptions: int
+    deferrals: int
+    max_deferrals: int
+    expire_seconds: int
+    failure_kind: str | None
+    error: str
+    error_summary: str
+    errors: list[ErrorEntry]
+    fingerprint: str
+    checkpoint: Any
+    checkpoint_at: datetime | None
+    claimed_by: UUID | None
+    worker: str
+    dead_letter_queue: str | None
+    source_id: UUID | None
+    source_queue: str | None
+    source_attempts: int | None
+    dedup_scope: str | None
+    dedup_period: str | None
+    why: list[Reason]
+
+
+def find(job_id: UUID, queue: str | None = None, using: str | None = None) -> Job | None:
+    """The job of this id, or None; give the queue where it is known."""
+    jobs = Job.objects.using(chosen(using)).annotate(database_now=Now())
+    if queue is not None:
+        jobs = jobs.filter(queue=queue)
+    return jobs.filter(pk=job_id).first()
+
+
+def facts(job: Job, using: str | None = None) -> JobFacts:
+    """Everything to show of a job that `find` gave.
+
+    Args:
+        job: from `find`, which notes the database's time.
+        using: database alias; the setting DATABASE when None.
+
+    Example:
+        >>> facts(find(job_id)).why[0].text
+        'It is scheduled for later; due in 4 min 10 s.'
+    """
+    alias = chosen(using)
+    redactor = Redactor(settings.REDACT)
+    now: datetime = job.database_now  # type: ignore[attr-defined]
+    error = redactor.text(job.last_error or "", LONGEST_ERROR)
+    same = {name: getattr(job, name) for name in _COPIED}
+    return JobFacts(
+        **same,
+        args=redactor.value(job.args),
+        meta=redactor.value(job.meta),
+        checkpoint=redactor.value(job.checkpoint),
+        error=error,
+        error_summary=summary_of(error),
+        errors=read_ring(job.errors, redactor),
+        fingerprint=bytes(job.error_fingerprint).hex() if job.error_fingerprint else "",
+        dedup_scope=redactor.text(job.dedup_scope) if job.dedup_scope else None,
+        worker=_worker_label(job.claimed_by, alias),
+        why=why_not_running(job, situation(job, now, alias), now),
+    )
+
+
+def situation(job: Job, now: datetime, using: str | None = None) -> QueueSituation:
+    """What holds for the job's queue: its policy, its workers, and how many jobs come first."""
+    alias = chosen(using)
+    if job.state not in WAITING:
+        return QueueSituation(job.queue)
+    policy = QueuePolicy.objects.using(alias).filter(pk=job.queue).first()
+    serving = with_liveness(Worker.objects.using(alias)).filter(queues__overlap=[job.queue, EVERY_QUEUE])
+    alive = list(serving.values_list("alive", flat=True))
+    counts = counts_by_queue(alias).get(job.queue, {})
+    ahead = _ahead_of(job, now, alias)
+    return QueueSituation(
+        queue=job.queue,
+        running=sum(counts.get(state, 0) for state in RUNNING),
+        live_workers=alive.count(True),
+        silent_workers=alive.count(False),
+        ahead=min(ahead, AHEAD_COUNTED_TO),
+        ahead_at_least=ahead > AHEAD_COUNTED_TO,
+        **_policy_part(policy),
+    )
+
+
+def _ahead_of(job: Job, now: datetime, alias: str) -> int:
+    sooner = Q(priority__lt=job.priority) | Q(priority=job.priority, scheduled_at__lt=job.scheduled_at)
+    due = Job.objects.using(alias).filter(sooner, queue=job.queue, state__in=WAITING, scheduled_at__lte=now)
+    return due.exclude(pk=job.pk)[: AHEAD_COUNTED_TO + 1].count()
+
+
+def _policy_part(policy: QueuePolicy | None) -> dict[str, Any]:
+    if policy is None:
+        return {}
+    return {
+        "paused_at": policy.paused_at,
+        "paused_reason": policy.paused_reason or "",
+        "max_running": policy.max_running,
+        "verdict": policy.verdict,
+        "verdict_reason": policy.reason or "",
+        "decided_at": policy.decided_at,
+    }
+
+
+def _worker_label(worker_id: UUID | None, alias: str) -> str:
+    if worker_id is None:
+        return ""
+    worker = Worker.objects.using(alias).filter(pk=worker_id).first()
+    return "" if worker is None else f"{worker.hostname}:{worker.pid}"
+
+
+_COPIED = (
+    "id", "queue", "task", "state", "tenant_id", "priority", "destination", "scheduled_at", "inserted_at",
+    "claimed_at", "heartbeat_at", "finished_at", "attempt", "max_attempts", "interruptions", "max_interruptions",
+    "deferrals", "max_deferrals", "expire_seconds", "failure_kind", "checkpoint_at", "claimed_by",
+    "dead_letter_queue", "source_id", "source_queue", "source_attempts", "dedup_period",
+)  # fmt: skip

@@ -1,0 +1,143 @@
+"""Queues as an operator sees them: depth by state, the oldest job that waits, policy, and the workers that serve them.
+
+Depths come from the counts view and the oldest job from an index: the job table is never counted. Reading only;
+pausing and resuming are the operator service's.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import DateTimeField, F, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Now
+
+from django_stampeded.insights.alias import chosen
+from django_stampeded.insights.durations import in_words
+from django_stampeded.insights.workers import EVERY_QUEUE, live_workers
+from django_stampeded.models import Job, QueueCount, QueuePolicy
+from django_stampeded.states import RUNNING, WAITING, State
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """One queue now.
+
+    Args:
+        queue: its name.
+        counts: jobs by state; states without jobs are left out.
+        oldest_due: when the job that has waited longest fell due; None when none is due.
+        oldest_age: how long ago that was.
+        paused_at: since when it is paused; None while it runs.
+        paused_reason: why, as the operator put it.
+        max_running: most jobs at once; None for no limit.
+        verdict: the planner's word.
+        live_workers: live workers that take jobs from it.
+    """
+
+    queue: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+    oldest_due: datetime | None = None
+    oldest_age: timedelta | None = None
+    paused_at: datetime | None = None
+    paused_reason: str = ""
+    max_running: int | None = None
+    verdict: str = "steady"
+    live_workers: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """Jobs available or retryable, due or not."""
+        return sum(self.counts.get(state, 0) for state in WAITING)
+
+    @property
+    def running(self) -> int:
+        """Jobs claimed or executing."""
+        return sum(self.counts.get(state, 0) for state in RUNNING)
+
+    @property
+    def paused(self) -> bool:
+        return self.paused_at is not None
+
+    @property
+    def by_state(self) -> list[int]:
+        """Jobs in each state, in the order of `State`."""
+        return [self.counts.get(state, 0) for state in State]
+
+    @property
+    def oldest_words(self) -> str:
+        """How long the oldest due job has waited, for people; empty when none is due."""
+        return "" if self.oldest_age is None else in_words(self.oldest_age)
+
+
+def queues(using: str | None = None) -> list[QueueStatus]:
+    """Every queue that has jobs or a policy, by name; four statements whatever their number.
+
+    Args:
+        using: database alias; the setting DATABASE when None.
+
+    Example:
+        >>> [queue.queue for queue in queues() if queue.waiting > 100]
+        ['mail']
+    """
+    alias = chosen(using)
+    counts = counts_by_queue(alias)
+    oldest = _oldest_due(alias)
+    policies = {policy.queue: policy for policy in QueuePolicy.objects.using(alias)}
+    serving = [worker.queues for worker in live_workers(alias)]
+    return [
+        QueueStatus(
+            queue=name,
+            counts=counts.get(name, {}),
+            oldest_due=oldest.get(name, (None, None))[0],
+            oldest_age=oldest.get(name, (None, None))[1],
+            live_workers=sum(1 for served in serving if name in served or EVERY_QUEUE in served),
+            **_policy_part(policies.get(name)),
+        )
+        for name in sorted({*counts, *policies})
+    ]
+
+
+def counts_by_queue(using: str | None = None) -> dict[str, dict[str, int]]:
+    """Jobs by queue and state, from the counts view; zeroes left out."""
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    rows = QueueCount.objects.using(chosen(using)).filter(n__gt=0).values_list("queue", "state", "n")
+    for queue, state, number in rows:
+        counts[queue][state] = int(number)
+    return dict(counts)
+
+
+def total(counts: Mapping[str, Mapping[str, int]], queue: str | None = None, state: str | None = None) -> int:
+    """How many jobs the counts tell of, of one queue or state where given."""
+    chosen_queues: Iterable[Mapping[str, int]] = counts.values() if queue is None else [counts.get(queue, {})]
+    return sum(n for states in chosen_queues for name, n in states.items() if state is None or name == state)
+
+
+def _oldest_due(alias: str) -> dict[str, tuple[datetime | None, timedelta | None]]:
+    first_due = (
+        Job.objects.filter(queue=OuterRef("queue"), state__in=WAITING, scheduled_at__lte=Now())
+        .order_by("scheduled_at")
+        .values("scheduled_at")[:1]
+    )
+    waiting: QuerySet[Any, tuple[Any, ...]] = (
+        QueueCount.objects.using(alias)
+        .filter(n__gt=0, state__in=WAITING)
+        .annotate(oldest=Subquery(first_due, output_field=DateTimeField()))
+        .annotate(age=Now() - F("oldest"))
+        .values_list("queue", "oldest", "age")
+    )
+    return {queue: (oldest, age) for queue, oldest, age in waiting if oldest is not None}
+
+
+def _policy_part(policy: QueuePolicy | None) -> dict[str, Any]:
+    if policy is None:
+        return {}
+    return {
+        "paused_at": policy.paused_at,
+        "paused_reason": policy.paused_reason or "",
+        "max_running": policy.max_running,
+        "verdict": policy.verdict,
+    }

@@ -1,0 +1,114 @@
+"""Workers as an operator sees them: which are alive, which have gone silent, and what each one runs.
+
+Alive means a heartbeat within the setting DEAD_AFTER, by the database's clock. Reading only.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import BooleanField, Case, QuerySet, Value, When
+from django.db.models.functions import Now
+
+from django_stampeded.conf import settings
+from django_stampeded.insights.alias import chosen
+from django_stampeded.models import Job, Worker
+from django_stampeded.states import RUNNING
+
+EVERY_QUEUE = "*"
+RUNNING_SHOWN = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A job that a worker holds now."""
+
+    id: UUID
+    queue: str
+    task: str
+    state: str
+    attempt: int
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """One worker now.
+
+    Args:
+        id: its identity, new with every start of a process.
+        hostname: a label, as is `pid`.
+        pid: its process number.
+        queues: what it takes jobs from; ``*`` stands for every queue.
+        started_at: when it registered.
+        last_heartbeat: its latest sign of life.
+        alive: whether that is recent enough.
+        running: the jobs that it holds.
+    """
+
+    id: UUID
+    hostname: str
+    pid: int
+    queues: Sequence[str]
+    started_at: datetime
+    last_heartbeat: datetime
+    alive: bool
+    running: Sequence[RunningJob] = ()
+
+
+def workers(using: str | None = None) -> list[WorkerStatus]:
+    """Every registered worker, live ones first, with what it runs; two statements whatever their number."""
+    alias = chosen(using)
+    rows = list(with_liveness(Worker.objects.using(alias)).order_by("-alive", "-last_heartbeat", "id"))
+    held = running_by_worker([row.pk for row in rows], alias)
+    return [
+        WorkerStatus(
+            id=row.id,
+            hostname=row.hostname,
+            pid=row.pid,
+            queues=tuple(row.queues),
+            started_at=row.started_at,
+            last_heartbeat=row.last_heartbeat,
+            alive=row.alive,
+            running=tuple(held.get(row.id, ())),
+        )
+        for row in rows
+    ]
+
+
+def live_workers(using: str | None = None) -> QuerySet[Worker]:
+    """The workers whose heartbeat is recent enough."""
+    return with_liveness(Worker.objects.using(chosen(using))).filter(alive=True)
+
+
+def with_liveness(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """The same workers, each with `alive`: whether its heartbeat is within DEAD_AFTER."""
+    recent = When(last_heartbeat__gte=Now() - dead_after(), then=Value(True))
+    return rows.annotate(alive=Case(recent, default=Value(False), output_field=BooleanField()))
+
+
+def dead_after() -> timedelta:
+    """How long after its last heartbeat a worker counts as dead."""
+    value = settings.DEAD_AFTER
+    return value if isinstance(value, timedelta) else timedelta(seconds=float(value))
+
+
+def running_by_worker(ids: Sequence[UUID], using: str | None = None) -> dict[UUID, list[RunningJob]]:
+    """What each of these workers holds: one statement, at most RUNNING_SHOWN jobs in all."""
+    if not ids:
+        return {}
+    jobs = (
+        Job.objects.using(chosen(using))
+        .filter(state__in=RUNNING, claimed_by__in=ids)
+        .order_by("claimed_at", "id")
+        .values_list("claimed_by", "id", "queue", "task", "state", "attempt", "claimed_at")[:RUNNING_SHOWN]
+    )
+    held: dict[UUID, list[RunningJob]] = defaultdict(list)
+    for worker, job_id, queue, task, state, attempt, since in jobs:
+        held[worker].append(RunningJob(job_id, queue, task, state, attempt, since))
+    return dict(held)
