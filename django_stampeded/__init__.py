@@ -1,1 +1,79 @@
-"""A job queue for Django on PostgreSQL."""
+"""A job queue for Django on PostgreSQL.
+
+Owns the public names, and loads each when it is first asked for: importing the package imports no model, so that it can
+be done anywhere, settings and models.py included.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from django_stampeded.enqueueing import EnqueuedJob
+    from django_stampeded.exceptions import (
+        Cancel,
+        Discard,
+        DuplicateTask,
+        InvalidArguments,
+        InvalidOption,
+        LeaseLost,
+        RetryIn,
+        SchemaMismatch,
+        ServerTooOld,
+        Snooze,
+        StampededError,
+        UnknownTask,
+    )
+    from django_stampeded.tasks import Task, aenqueue, aenqueue_many, enqueue, enqueue_many, task, task_by_name
+    from django_stampeded.worker.context import JobContext, current_job
+
+__all__ = [
+    "Cancel",
+    "Discard",
+    "DuplicateTask",
+    "EnqueuedJob",
+    "InvalidArguments",
+    "InvalidOption",
+    "JobContext",
+    "LeaseLost",
+    "RetryIn",
+    "SchemaMismatch",
+    "ServerTooOld",
+    "Snooze",
+    "StampededError",
+    "Task",
+    "UnknownTask",
+    "aenqueue",
+    "aenqueue_many",
+    "current_job",
+    "enqueue",
+    "enqueue_many",
+    "task",
+    "task_by_name",
+]
+
+_ELSEWHERE = {
+    "EnqueuedJob": "enqueueing",
+    "JobContext": "worker.context",
+    "Task": "tasks",
+    "aenqueue": "tasks",
+    "aenqueue_many": "tasks",
+    "current_job": "worker.context",
+    "enqueue": "tasks",
+    "enqueue_many": "tasks",
+    "task": "tasks",
+    "task_by_name": "tasks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'exceptions')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

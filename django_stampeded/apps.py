@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
+from django.core.exceptions import ImproperlyConfigured
 
 
 class StampededConfig(AppConfig):
@@ -11,7 +12,15 @@ class StampededConfig(AppConfig):
     verbose_name = "Stampeded"
     default_auto_field = "django.db.models.BigAutoField"
 
+    def import_models(self) -> None:
+        # Without pgtrigger the models do not even import, so that no system check could say why.
+        if not apps.is_installed("pgtrigger"):
+            raise ImproperlyConfigured("django_stampeded needs django-pgtrigger: add 'pgtrigger' to INSTALLED_APPS.")
+        super().import_models()
+
     def ready(self) -> None:
-        from django_stampeded import schema
+        from django_stampeded import checks, registry, schema
 
         schema.connect_migrate_lock(self)
+        checks.register_all()
+        registry.autodiscover()

@@ -66,9 +66,7 @@ class Signature:
             return
         missing = sorted(self.required - given)
         if missing:
-            raise InvalidArguments(
-                f"Task {self.task!r} is missing {_listed(missing)}: pass it by name.", argument=missing[0]
-            )
+            raise InvalidArguments(f"Task {self.task!r} is missing {_listed(missing)}: pass it by name.", argument=missing[0])
         unknown = sorted(safe_text(str(name), 64) for name in given - self.names)
         close = get_close_matches(unknown[0], self.names, n=1)
         advice = f"did you mean {close[0]!r}?" if close else f"it takes {_listed(self.named) or 'none'}."
@@ -98,21 +96,20 @@ class Signature:
 
         Raises InvalidArguments for an annotation that does not resolve or that no JSON value fits.
         """
+        known = [*self.named, *([self.rest] if self.rest else [])]
         try:
-            hints = resolved(inspect.unwrap(self.func))
+            hints = resolved(inspect.unwrap(self.func), known)
         except Misfit as misfit:
             raise InvalidArguments(f"Task {self.task!r} {misfit.reason}.") from None
         decoders = {}
-        for name in [*self.named, *([self.rest] if self.rest else [])]:
+        for name in known:
             hint = hints.get(name, Any)
             if name in self.named and self.named[name].default is None:
                 hint = Optional[hint]  # noqa: UP045  # a hint that is a text has no |
             try:
                 decoders[name] = decoder_for(hint)
             except Misfit as misfit:
-                raise InvalidArguments(
-                    f"Task {self.task!r}: parameter {name!r} {misfit.reason}.", argument=name
-                ) from None
+                raise InvalidArguments(f"Task {self.task!r}: parameter {name!r} {misfit.reason}.", argument=name) from None
         return decoders
 
 

@@ -100,9 +100,7 @@ class Settings:
     DEAD_AFTER: float = _setting(
         300, _seconds(1, _DAY), "Seconds without a heartbeat after which a worker's jobs are taken back."
     )
-    COMPLETED_RETENTION: float = _setting(
-        timedelta(days=14), _seconds(0, 100 * _YEAR), "Seconds that completed jobs are kept."
-    )
+    COMPLETED_RETENTION: float = _setting(timedelta(days=14), _seconds(0, 100 * _YEAR), "Seconds that completed jobs are kept.")
     DISCARDED_RETENTION: float = _setting(
         timedelta(days=7), _seconds(0, 100 * _YEAR), "Seconds that discarded and cancelled jobs are kept."
     )

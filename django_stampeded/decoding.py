@@ -14,7 +14,7 @@ import sys
 import types
 import typing
 from collections import abc
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import Enum, Flag
@@ -308,10 +308,18 @@ def _members(cls: Any) -> tuple[dict[str, Decoder], list[str]]:
     return {each.name: decoder_for(hints[each.name]) for each in fields}, required
 
 
-def resolved(owner: Any) -> dict[str, Any]:
-    """The annotations of a class or function as objects. Raises Misfit when one names what is not there."""
+def resolved(owner: Any, names: Collection[str] | None = None) -> dict[str, Any]:
+    """The annotations of a class or function as objects, all or those of `names`.
+
+    Raises Misfit when one of them names what is not there at run time.
+    """
+    annotations = owner
+    if names is not None:
+        # Only these: what the context's or the result's annotation names may be imported for type checkers alone.
+        found = {name: hint for name, hint in owner.__annotations__.items() if name in names}
+        annotations = types.SimpleNamespace(__annotations__=found, __type_params__=())
     try:
-        return typing.get_type_hints(owner)
+        return typing.get_type_hints(annotations, globalns=getattr(owner, "__globals__", None))
     except (NameError, TypeError, AttributeError) as exc:
         raise Misfit(
             f"has annotations that do not resolve ({exc}): import what they name at run time, not under TYPE_CHECKING"

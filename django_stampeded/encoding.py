@@ -10,7 +10,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -93,6 +93,17 @@ def too_large(path: str, size: int, limit: int) -> InvalidArguments:
         "keep the data in a table or a file and pass its id or path.",
         argument=path,
     )
+
+
+def canonical(text: str, names: Collection[str] | None = None) -> str:
+    """The JSON object in `text`, or its members of `names`, in a spelling that only an equal one has.
+
+    The order of keys makes no difference; 1 and 1.0 differ, as do a member that is null and one that is not there.
+    """
+    value = json.loads(text)
+    if names is not None:
+        value = {name: value[name] for name in names if name in value}
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def safe_text(text: str, limit: int) -> str:

@@ -31,7 +31,7 @@ class InvalidOption(StampededError, ValueError):
     """An option of a task is unknown, of the wrong type or out of range. The text names it."""
 
 
-class DuplicateTask(StampededError):
+class DuplicateTask(InvalidOption):
     """Two functions ask for the same task name or alias."""
 
 

@@ -1,0 +1,15 @@
+"""Django signals for what happens to jobs. Owns the signals; enqueue.py and the worker send them.
+
+They are sent with send_robust: a receiver that raises is logged by Django and changes nothing for the job. Receivers run where
+the change happens, so a slow one slows the enqueuer or the worker down.
+"""
+
+from __future__ import annotations
+
+from django.dispatch import Signal
+
+job_enqueued = Signal()
+"""A job was enqueued, in a transaction that may yet roll back; not sent for a duplicate.
+
+`sender`: the Task class. `job`: the EnqueuedJob. `using`: the alias of the database it was written to.
+"""

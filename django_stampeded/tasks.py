@@ -1,0 +1,293 @@
+"""Tasks: functions that can be enqueued, and the options their jobs are enqueued with.
+
+Owns the public `task`, `Task`, `enqueue` and `task_by_name`. Checks the arguments (arguments.py) and options (options.py),
+then leaves the writing to enqueueing.py and the running to the worker.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
+
+from asgiref.sync import sync_to_async
+
+from django_stampeded import registry
+from django_stampeded.arguments import Signature
+from django_stampeded.conf import settings
+from django_stampeded.encoding import canonical, encode
+from django_stampeded.enqueueing import Blueprint, Column, EnqueuedJob, insert, insert_many
+from django_stampeded.exceptions import InvalidArguments, InvalidOption, UnknownTask
+from django_stampeded.options import LONGEST_BASE_MS, Options, checked
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class TaskOptions(Options, total=False):
+    """What `@task(...)` takes beyond what `Task.using()` can change."""
+
+    name: str
+    aliases: Iterable[str]
+    takes_context: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Task(Generic[P, R]):
+    """A function that can be enqueued. Made by `@task`, or by `task_by_name` for one in another language.
+
+    name: what jobs call it. aliases: names it had before, whose waiting jobs it still runs.
+    func: the function, None where another language has it. takes_context: it gets a JobContext as first argument.
+    queue_name: None means the setting DEFAULT_QUEUE. priority: -32768 to 32767, lower runs first.
+    run_after: a datetime with time zone, or a timedelta from now by the database's clock. tenant, destination: text.
+    dedup: while an unfinished job of the queue has this scope, no second one is written. unique: a scope made from "args",
+    from the arguments named in a list, or from the "task" alone. dedup_period: minute, hour, day, week or month; the
+    scope then stays taken until that period (UTC) ends.
+    max_attempts: 1 to 32767. max_interruptions, max_deferrals: 0 to 32767.
+    expire_seconds: whole seconds without a sign of life until the job is failed. timeout: seconds a run may take.
+    backoff_base, backoff_max: seconds, 0.001 to 2147483. dead_letter_queue: where a discarded job is copied to.
+    meta: context for one runtime, under that runtime's name. database: alias, None for the router's choice.
+    """
+
+    name: str
+    func: Callable[P, R] | None = None
+    aliases: tuple[str, ...] = ()
+    takes_context: bool = False
+    queue_name: str | None = None
+    priority: int = 0
+    run_after: datetime | timedelta | None = None
+    tenant: str | None = None
+    destination: str | None = None
+    dedup: str | None = None
+    dedup_period: str | None = None
+    unique: str | tuple[str, ...] | None = None
+    max_attempts: int = 25
+    max_interruptions: int = 1
+    max_deferrals: int = 100
+    expire_seconds: int = 3600
+    timeout: float | None = None
+    backoff_base: float = 1.0
+    backoff_max: float = 3600.0
+    dead_letter_queue: str | None = None
+    meta: dict[str, Any] = field(default_factory=dict)
+    database: str | None = None
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function here and now, as if it were no task."""
+        if self.func is None:
+            raise UnknownTask(f"Task {self.name!r} has no function in this process: enqueue it instead of calling it.")
+        return self.func(*args, **kwargs)
+
+    def using(self, /, **options: Unpack[Options]) -> Task[P, R]:
+        """A copy with other options. Raises InvalidOption for an unknown one or a value out of range.
+
+        Example: `import_csv.using(queue_name="mail", run_after=timedelta(minutes=5)).enqueue(path="a.csv")`
+        """
+        return self._with(checked(options))
+
+    def enqueue(self, /, *positional: Any, **args: Any) -> EnqueuedJob:
+        """Writes a job with these named arguments, in the transaction in progress on its database.
+
+        Returns the job, or with `created=False` the one that already has its dedup scope. Raises InvalidArguments, with
+        nothing written, when a name is wrong or missing or a value is no JSON.
+
+        Example: `import_csv.enqueue(path="a.csv").id`
+        """
+        if positional:
+            raise self._refusal()
+        blueprint = self._current_blueprint()
+        text, scope = self._encoded(args)
+        return insert(blueprint, text, scope)
+
+    async def aenqueue(self, /, *positional: Any, **args: Any) -> EnqueuedJob:
+        """`enqueue` for async code; it runs in the thread that Django's connections of the async context live in."""
+        if positional:
+            raise self._refusal()
+        return await sync_to_async(self.enqueue)(**args)
+
+    def enqueue_many(self, many: Iterable[dict[str, Any]], /) -> list[EnqueuedJob]:
+        """Writes a job for each dict of arguments, all or none, in a few statements.
+
+        `many` may be a generator of any length: a few thousand of its jobs are held at a time. The result is in its
+        order. Raises InvalidArguments, with nothing written, as `enqueue` does.
+
+        Example: `import_csv.enqueue_many({"path": path} for path in paths)`
+        """
+        blueprint = self._current_blueprint()
+        return insert_many(blueprint, self._encoded_each(many))
+
+    async def aenqueue_many(self, many: Iterable[dict[str, Any]], /) -> list[EnqueuedJob]:
+        """`enqueue_many` for async code."""
+        return await sync_to_async(self.enqueue_many)(many)
+
+    @functools.cached_property
+    def signature(self) -> Signature | None:
+        """What the function takes, None where another language has it."""
+        return None if self.func is None else Signature(self.name, self.func, takes_context=self.takes_context)
+
+    def _with(self, options: dict[str, Any]) -> Task[P, R]:
+        if "using" in options:
+            options["database"] = options.pop("using")
+        copy: Task[P, R] = object.__new__(Task)
+        copy.__dict__.update(self.__dict__)
+        copy.__dict__.pop("_blueprint", None)
+        copy.__dict__.update(options)
+        copy._check_together()
+        return copy
+
+    def _check_together(self) -> None:
+        if self.dedup and self.unique:
+            raise InvalidOption(f"Task {self.name!r} has both dedup and unique: give only one of them.")
+        if isinstance(self.unique, tuple) and self.signature and not self.signature.rest:
+            unknown = set(self.unique) - self.signature.names
+            if unknown:
+                raise InvalidOption(f"unique names {min(unknown)!r}, but task {self.name!r} has no such parameter.")
+
+    def _current_blueprint(self) -> Blueprint:
+        queue = self.queue_name or settings.DEFAULT_QUEUE
+        blueprint: Blueprint | None = self.__dict__.get("_blueprint")
+        if blueprint is None or blueprint.queue != queue:
+            blueprint = self.__dict__["_blueprint"] = self._blueprint_for(queue)
+        return blueprint
+
+    def _blueprint_for(self, queue: str) -> Blueprint:
+        if self.dedup_period and not (self.dedup or self.unique):
+            raise InvalidOption(f"Task {self.name!r} has a dedup_period without a scope: give it dedup or unique too.")
+        if self.dead_letter_queue == queue:
+            raise InvalidOption(f"dead_letter_queue of task {self.name!r} is its own queue: name another one.")
+        return Blueprint(
+            self.name,
+            queue,
+            _columns(self),
+            meta=encode(self.meta, path="meta"),
+            dedup_period=self.dedup_period,
+            using=self.database,
+        )
+
+    def _encoded(self, args: dict[str, Any]) -> tuple[str, str | None]:
+        if self.signature is not None:
+            self.signature.check(args)
+        text = encode(args)
+        return text, self._scope(text)
+
+    def _encoded_each(self, many: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str | None]]:
+        for index, args in enumerate(many):
+            try:
+                if not isinstance(args, dict):
+                    raise InvalidArguments(f"it is of type {type(args).__name__}: pass a dict of named arguments.")
+                yield self._encoded(args)
+            except InvalidArguments as exc:
+                raise InvalidArguments(f"Item {index} of enqueue_many: {exc}", argument=exc.argument) from None
+
+    def _scope(self, text: str) -> str | None:
+        if self.dedup is not None or self.unique is None:
+            return self.dedup
+        if self.unique == "task":
+            return f"unique:{self.name}"
+        names = None if isinstance(self.unique, str) else self.unique
+        return f"unique:{self.name}:{hashlib.sha256(canonical(text, names).encode()).hexdigest()}"
+
+    def _refusal(self) -> InvalidArguments:
+        return InvalidArguments(f"Task {self.name!r} was given positional arguments: pass them by name.")
+
+
+@overload
+def task(func: Callable[P, R], /) -> Task[P, R]: ...
+@overload
+def task(**options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+def task(func: Any = None, /, **options: Any) -> Any:
+    """Makes a Task of a function or `async def`, with or without options: see `Task` for them and their ranges.
+
+    Its name is the function's path, `shop.tasks.import_csv`, unless `name` gives another; what is stored with each job is
+    the name, so keep it, or list the old one in `aliases`. Raises InvalidOption, or DuplicateTask for a name in use.
+
+    Example: `@task(queue_name="imports", max_attempts=3)` above `def import_csv(path: str) -> None: ...`
+    """
+    if func is None:
+        return lambda function: _made(function, checked(options))
+    return _made(func, {})
+
+
+def task_by_name(name: str) -> Task[..., Any]:
+    """The registered task of that name or alias, or a Task for one that only another language's workers know.
+
+    For the latter, arguments are checked as JSON alone. Raises InvalidOption for a name that is empty or too long.
+
+    Example: `task_by_name("invoice.parse").using(queue_name="rust").enqueue(path="a.pdf")`
+    """
+    found = registry.get(name) if isinstance(name, str) else None
+    return found or Task(**checked({"name": name}))
+
+
+def enqueue(task: str | Task[..., Any], /, **args: Any) -> EnqueuedJob:
+    """Enqueues a task by its name. See `Task.enqueue`, and `task_by_name` for options.
+
+    Example: `enqueue("invoice.parse", path="a.pdf")`
+    """
+    return _task_of(task).enqueue(**args)
+
+
+async def aenqueue(task: str | Task[..., Any], /, **args: Any) -> EnqueuedJob:
+    """`enqueue` for async code."""
+    return await _task_of(task).aenqueue(**args)
+
+
+def enqueue_many(task: str | Task[..., Any], many: Iterable[dict[str, Any]], /) -> list[EnqueuedJob]:
+    """Enqueues many jobs of a task given by its name. See `Task.enqueue_many`.
+
+    Example: `enqueue_many("invoice.parse", [{"path": "a.pdf"}, {"path": "b.pdf"}])`
+    """
+    return _task_of(task).enqueue_many(many)
+
+
+async def aenqueue_many(task: str | Task[..., Any], many: Iterable[dict[str, Any]], /) -> list[EnqueuedJob]:
+    """`enqueue_many` for async code."""
+    return await _task_of(task).aenqueue_many(many)
+
+
+def _task_of(task: str | Task[..., Any]) -> Task[..., Any]:
+    return task if isinstance(task, Task) else task_by_name(task)
+
+
+def _made(func: Any, options: dict[str, Any]) -> Task[..., Any]:
+    if isinstance(func, Task) or not callable(func):
+        raise InvalidOption(f"@task goes above a function, not above {type(func).__name__}.")
+    if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
+        raise InvalidOption(f"{func.__qualname__} yields, so calling it runs nothing: make it a plain function.")
+    if "name" not in options:
+        if not hasattr(func, "__qualname__"):
+            raise InvalidOption(f"A {type(func).__name__} has no name of its own: give it one with @task(name=...).")
+        options |= checked({"name": f"{func.__module__}.{func.__qualname__}"})
+    made: Task[..., Any] = Task(name=options.pop("name"), func=func)._with(options)
+    made.__dict__.update(__doc__=func.__doc__, __wrapped__=func, __module__=func.__module__)
+    registry.register(made)
+    return made
+
+
+def _columns(task: Task[..., Any]) -> list[Column]:
+    """The columns in which the task's jobs differ from the table's defaults."""
+    columns = [
+        Column(name, value, f"CAST(%s AS {kind})")
+        for name, kind, value, default in (
+            ("tenant_id", "text", task.tenant, None),
+            ("destination", "text", task.destination, None),
+            ("dead_letter_queue", "text", task.dead_letter_queue, None),
+            ("priority", "smallint", task.priority, 0),
+            ("max_attempts", "smallint", task.max_attempts, 25),
+            ("max_interruptions", "smallint", task.max_interruptions, 1),
+            ("max_deferrals", "smallint", task.max_deferrals, 100),
+            ("expire_seconds", "integer", task.expire_seconds, 3600),
+            ("backoff_base_ms", "smallint", min(round(task.backoff_base * 1000), LONGEST_BASE_MS), 1000),
+            ("backoff_max_ms", "integer", round(task.backoff_max * 1000), 3_600_000),
+        )
+        if value != default
+    ]
+    if isinstance(task.run_after, timedelta):
+        columns.append(Column("scheduled_at", task.run_after, "now() + CAST(%s AS interval)"))
+    elif task.run_after is not None:
+        columns.append(Column("scheduled_at", task.run_after, "CAST(%s AS timestamptz)"))
+    return columns
