@@ -51,9 +51,7 @@ def at_once(sizes: Sizes) -> list[Line]:
             f"{sizes.processes} processes, the same INSERT into a table without triggers": partial(
                 all_at_once, pool, sizes.processes, "insert_bare", count
             ),
-            f"{sizes.processes} processes, task.enqueue()": partial(
-                all_at_once, pool, sizes.processes, "enqueue", count
-            ),
+            f"{sizes.processes} processes, task.enqueue()": partial(all_at_once, pool, sizes.processes, "enqueue", count),
         }
         reached = interleaved(contenders, sizes.rounds)
     return rates(reached, next(iter(contenders)), "≥ 0.8")

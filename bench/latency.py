@@ -77,6 +77,4 @@ def starts(notes: Path) -> dict[int, int]:
 def transactions() -> int:
     """The transactions that the server has counted so far in this database."""
     server.execute("SELECT pg_stat_force_next_flush()")
-    return int(
-        str(server.value("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"))
-    )
+    return int(str(server.value("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()")))

@@ -50,9 +50,7 @@ def make_bare_table() -> None:
     """The jobs' table once more: the same columns, checks and indexes, partitioned likewise, but no triggers."""
     execute(f"CREATE TABLE {BARE} (LIKE stampeded_jobs INCLUDING ALL) PARTITION BY LIST (queue)")
     execute(f"CREATE TABLE {BARE}_default PARTITION OF {BARE} DEFAULT")
-    storage = value(
-        "SELECT array_to_string(reloptions, ', ') FROM pg_class WHERE oid = 'stampeded_jobs_default'::regclass"
-    )
+    storage = value("SELECT array_to_string(reloptions, ', ') FROM pg_class WHERE oid = 'stampeded_jobs_default'::regclass")
     if storage:
         execute(f"ALTER TABLE {BARE}_default SET ({storage})")
 
