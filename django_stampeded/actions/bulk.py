@@ -39,6 +39,13 @@ class BulkReport:
             report.add(outcome)
         return report
 
+    def merge(self, other: BulkReport) -> None:
+        """Add another report to this one."""
+        self.done += other.done
+        self.skipped += other.skipped
+        self.skips = [*self.skips, *other.skips][:SKIPS_KEPT]
+        self.finished = self.finished and other.finished
+
     def add(self, outcome: Outcome) -> None:
         """Count one more."""
         if outcome.done:

@@ -78,8 +78,8 @@ def prune(completed: timedelta, failed: timedelta, *, actor: Actor, limit: int =
         with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
             batch = functions.prune(cursor, completed, failed, limit)
         pruned += batch
-    ages = {"completed_s": completed.total_seconds(), "failed_s": failed.total_seconds()}
-    with recorded("prune", actor, alias, **ages, pruned=pruned):
+    completed_s, failed_s = completed.total_seconds(), failed.total_seconds()
+    with recorded("prune", actor, alias, completed_s=completed_s, failed_s=failed_s, pruned=pruned):
         pass
     return pruned
 

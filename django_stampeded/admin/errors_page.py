@@ -39,7 +39,7 @@ class ErrorsPage(JobOperations):
             "buttons": [OPERATIONS[name] for name in FOR_A_GROUP if self.allows(request, OPERATIONS[name].permission)],
             "media": self.media,
         }
-        request.current_app = self.admin_site.name  # type: ignore[attr-defined]
+        request.current_app = self.admin_site.name
         return TemplateResponse(request, "stampeded/admin/errors.html", context)
 
     def _act_on_group(self, request: HttpRequest) -> HttpResponse:

@@ -32,7 +32,7 @@ class JobPage(JobOperations):
             return HttpResponseNotAllowed(["GET", "HEAD"])
         job = self.get_object(request, unquote(object_id))
         if job is None:
-            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+            return self.missing(request, gettext("This job"))
         context = {
             **self.admin_site.each_context(request),
             **self._facts_context(job),
@@ -45,7 +45,7 @@ class JobPage(JobOperations):
             "media": self.media,
             **(extra_context or {}),
         }
-        request.current_app = self.admin_site.name  # type: ignore[attr-defined]
+        request.current_app = self.admin_site.name
         return TemplateResponse(request, "stampeded/admin/job.html", context)
 
     def _facts_context(self, job: Job) -> dict[str, Any]:

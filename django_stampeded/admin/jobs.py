@@ -5,7 +5,7 @@ A job's own page is `job_page.py`, what its buttons do `operations.py`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django.contrib import admin
@@ -24,6 +24,7 @@ from django_stampeded.admin.errors_page import ErrorsPage
 from django_stampeded.admin.filters import (
     FailureKindFilter,
     FingerprintFilter,
+    JobFilter,
     QueueFilter,
     StateFilter,
     TaskFilter,
@@ -40,7 +41,7 @@ class KnownCountPaginator(Paginator):
 
     def __init__(self, rows: Any, per_page: int, known: int) -> None:
         super().__init__(rows, per_page)
-        self.count = min(known, REACH)  # type: ignore[misc]
+        self.count = min(known, REACH)
 
 
 class JobChangeList(FixedChangeList):
@@ -54,9 +55,9 @@ class JobChangeList(FixedChangeList):
         self.clear_all_filters_qs = self.get_query_string(new_params=unknown, remove=self.get_filters_params())
         if unknown:
             raise IncorrectLookupParameters
-        chosen = {spec.parameter_name: spec.value() or "" for spec in specs}
+        chosen = {str(spec.parameter_name): spec.value() or "" for spec in cast("list[JobFilter]", specs)}
         selection = insights.Selection(**chosen, text=self.query)
-        self.selected = insights.select(selection, self.model_admin.alias, counts_of(request, self.model_admin.alias))
+        self.selected = insights.select(selection, self.alias, counts_of(request, self.alias))
         return self.selected.jobs
 
     def get_results(self, request: HttpRequest) -> None:

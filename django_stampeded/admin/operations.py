@@ -21,7 +21,8 @@ from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from django_stampeded import actions, insights
+from django_stampeded import insights
+from django_stampeded.actions import ELIGIBLE, JOB_ACTIONS, BulkReport, on_each
 from django_stampeded.admin.pages import ReadingAdmin
 from django_stampeded.models import Job
 from django_stampeded.states import FINAL, RUNNING, WAITING
@@ -133,8 +134,8 @@ class JobOperations(ReadingAdmin):
             raise PermissionDenied
         job = self.get_object(request, unquote(object_id))
         if job is None:
-            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-        outcome = actions.JOB_ACTIONS[name](
+            return self.missing(request, gettext("This job"))
+        outcome = JOB_ACTIONS[name](
             job.queue,
             job.pk,
             actor=self.actor(request),
@@ -142,7 +143,7 @@ class JobOperations(ReadingAdmin):
             using=self.alias,
             **_parameters(operation, request),
         )
-        self._tell(request, operation, actions.BulkReport.of([outcome]))
+        self._tell(request, operation, BulkReport.of([outcome]))
         if name == "delete" and outcome.done:
             return HttpResponseRedirect(self._url("changelist"))
         return HttpResponseRedirect(self._url("change", quote(job.pk)))
@@ -154,14 +155,14 @@ class JobOperations(ReadingAdmin):
         ticked = [job_id for text in request.POST.getlist(ACTION_CHECKBOX_NAME) if (job_id := insights.parse_id(text))]
         if (across or operation.grave) and request.POST.get("confirmed") != "yes":
             return self._confirmation(request, operation, ticked, across)
-        every = queryset.filter(actions.ELIGIBLE[name])
+        every = queryset.filter(ELIGIBLE[name])
         self.operate_on(request, name, every if across else Job.objects.using(self.alias).filter(pk__in=ticked))
         return None
 
     def operate_on(self, request: HttpRequest, name: str, jobs: QuerySet[Job]) -> None:
         """Does it, as far as time allows, and tells the user what became of it."""
         pairs: list[tuple[str, UUID]] = list(jobs.values_list("queue", "id")[: MOST_AT_ONCE + 1])
-        report = actions.on_each(name, pairs[:MOST_AT_ONCE], actor=self.actor(request), using=self.alias)
+        report = on_each(name, pairs[:MOST_AT_ONCE], actor=self.actor(request), using=self.alias)
         report.finished = report.finished and len(pairs) <= MOST_AT_ONCE
         self._tell(request, OPERATIONS[name], report)
 
@@ -185,10 +186,10 @@ class JobOperations(ReadingAdmin):
             "database": self.alias,
             "media": self.media,
         }
-        request.current_app = self.admin_site.name  # type: ignore[attr-defined]
+        request.current_app = self.admin_site.name
         return TemplateResponse(request, "stampeded/admin/confirm.html", context)
 
-    def _tell(self, request: HttpRequest, operation: Operation, report: actions.BulkReport) -> None:
+    def _tell(self, request: HttpRequest, operation: Operation, report: BulkReport) -> None:
         if report.done:
             self.message_user(request, _DONE[operation.name](report.done), messages.SUCCESS)
         if not report.finished:

@@ -7,19 +7,21 @@ let a URL filter by any column, which is slow on a large table and would spell o
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
+from django.contrib import messages
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 
 from django_stampeded.actions import Actor
 from django_stampeded.conf import settings
@@ -33,11 +35,17 @@ class BoundedPaginator(Paginator):
 
     @cached_property
     def count(self) -> int:
-        return int(self.object_list[:REACH].count())  # type: ignore[union-attr,index]
+        rows = cast("QuerySet[Any]", self.object_list)
+        return rows[:REACH].count()
 
 
 class FixedChangeList(ChangeList):
     """A list in the order of its admin class, whatever the URL asks for; its links survive any name."""
+
+    @property
+    def alias(self) -> str:
+        """The database that the list is read from."""
+        return cast(ReadingAdmin, self.model_admin).alias
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
         return list(self.model_admin.get_ordering(request))
@@ -57,7 +65,7 @@ class ReadingAdmin(ModelAdmin):
     paginator = BoundedPaginator
     show_full_result_count = False
     sortable_by = ()
-    actions = None
+    actions: Any = None
     list_select_related = False
 
     class Media:
@@ -115,6 +123,13 @@ class ReadingAdmin(ModelAdmin):
     def actor(self, request: HttpRequest) -> Actor:
         """The user, for the audit."""
         return Actor(request.user.get_username(), via="admin")
+
+    def missing(self, request: HttpRequest, what: str) -> HttpResponse:
+        """The answer where what was asked for is gone: back to the list, with a word about it."""
+        words = gettext("%(what)s is not there any more; it may have been pruned or deleted.")
+        self.message_user(request, words % {"what": what}, messages.WARNING)
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"
+        return HttpResponseRedirect(reverse(name, current_app=self.admin_site.name))
 
     def link(self, view: str, text: object, *arguments: object, query: str = "") -> SafeString | str:
         """A link to a page of this site; plain text where the site does not have that page."""

@@ -69,7 +69,7 @@ class QueuePolicyAdmin(ReadingAdmin):
         return self.readonly_fields if obj is None else ("queue", *self.readonly_fields)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        form = super().get_form(request, obj, change, **kwargs)
+        form: Any = super().get_form(request, obj, change, **kwargs)
         form.alias = self.alias
         return form
 

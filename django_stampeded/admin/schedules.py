@@ -12,7 +12,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from django_stampeded import actions, insights
+from django_stampeded import insights
+from django_stampeded.actions import pause_schedule
 from django_stampeded.admin.job_page import pretty
 from django_stampeded.admin.pages import ReadingAdmin
 from django_stampeded.conf import settings
@@ -45,7 +46,7 @@ class ScheduleAdmin(ReadingAdmin):
     def _set_paused(self, request: HttpRequest, queryset: QuerySet[Schedule], paused: bool) -> None:
         keys = list(queryset.order_by("pk").values_list("pk", flat=True))
         actor = self.actor(request)
-        done = sum(actions.pause_schedule(key, paused, actor=actor, using=self.alias) for key in keys)
+        done = sum(pause_schedule(key, paused, actor=actor, using=self.alias) for key in keys)
         if paused:
             words = ngettext("%(count)d schedule was paused.", "%(count)d schedules were paused.", done)
         else:

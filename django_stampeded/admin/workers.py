@@ -29,7 +29,7 @@ class WorkerChangeList(FixedChangeList):
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         self.result_list = list(self.result_list)
-        attach_running(self.result_list, self.model_admin.alias)
+        attach_running(self.result_list, self.alias)
 
 
 class WorkerAdmin(ReadingAdmin):

@@ -101,13 +101,13 @@ def _newest_failed(state: State, queue: str | None, alias: str) -> list[tuple[An
     return [row for row in newest if row[0] is not None]
 
 
-def _errors_of(ids: list[UUID], alias: str) -> dict[UUID, str]:
+def _errors_of(ids: list[UUID], alias: str) -> dict[UUID, str | None]:
     if not ids:
         return {}
     return dict(Job.objects.using(alias).filter(pk__in=ids).values_list("id", "last_error"))
 
 
-def _cluster(fingerprint: bytes, members: list[tuple[Any, ...]], samples: dict[UUID, str]) -> ErrorCluster:
+def _cluster(fingerprint: bytes, members: list[tuple[Any, ...]], samples: dict[UUID, str | None]) -> ErrorCluster:
     _, newest_id, newest_queue, _, _, _, finished_at, scheduled_at = members[0]
     error = Redactor(settings.REDACT).text(samples.get(newest_id) or "", LONGEST_ERROR)
     return ErrorCluster(

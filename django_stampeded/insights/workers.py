@@ -109,6 +109,7 @@ def running_by_worker(ids: Sequence[UUID], using: str | None = None) -> dict[UUI
         .values_list("claimed_by", "id", "queue", "task", "state", "attempt", "claimed_at")[:RUNNING_SHOWN]
     )
     held: dict[UUID, list[RunningJob]] = defaultdict(list)
-    for worker, job_id, queue, task, state, attempt, since in jobs:
-        held[worker].append(RunningJob(job_id, queue, task, state, attempt, since))
+    for holder, job_id, queue, task, state, attempt, since in jobs:
+        if holder is not None:
+            held[holder].append(RunningJob(job_id, queue, task, state, attempt, since))
     return dict(held)

@@ -1,0 +1,159 @@
+"""The subcommands that only look: stats, list, show, errors, workers, health, schema. All facts come from `insights`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.db import connections
+from django.utils import timezone
+
+from django_stampeded import functions, insights, schema
+from django_stampeded.exceptions import SchemaMismatch, ServerTooOld
+from django_stampeded.management.console.printing import Answer, as_json, plain, table
+from django_stampeded.models import Job
+from django_stampeded.states import FINAL, RUNNING, State
+
+
+def stats(alias: str, options: dict[str, Any]) -> Answer:
+    """Every queue: jobs by state, the age of the oldest due job, workers, pause."""
+    found = insights.queues(alias)
+    rows = [[q.queue, *q.by_state, q.oldest_words, q.live_workers, "paused" if q.paused else ""] for q in found]
+    headings = ["queue", *(state.value for state in State), "oldest due", "workers", ""]
+    data = [
+        {
+            "queue": q.queue,
+            "counts": {state.value: q.counts.get(state, 0) for state in State},
+            "oldest_due": q.oldest_due,
+            "oldest_age_seconds": None if q.oldest_age is None else q.oldest_age.total_seconds(),
+            "live_workers": q.live_workers,
+            "paused_at": q.paused_at,
+            "paused_reason": q.paused_reason,
+            "max_running": q.max_running,
+            "verdict": q.verdict,
+        }
+        for q in found
+    ]
+    return Answer({"queues": data}, table(headings, rows, "There are no jobs."))
+
+
+def list_jobs(alias: str, options: dict[str, Any]) -> Answer:
+    """The newest jobs of a selection."""
+    selected = insights.select(selection(options), alias)
+    jobs = list(selected.jobs[: options["limit"]])
+    rows = [
+        [job.pk, job.state, job.queue, job.task, f"{job.attempt}/{job.max_attempts}", _when(job), job.failure_kind]
+        for job in jobs
+    ]
+    text = table(["id", "state", "queue", "task", "attempt", "when", "failure"], rows, "No job matches.")
+    if selected.searched is not None:
+        text += f"\nLooked for among the newest {selected.searched} jobs; add --state or --queue to look further back."
+    data = {"total": selected.total, "searched": selected.searched, "jobs": [_brief(job) for job in jobs]}
+    return Answer(data, text)
+
+
+def show(alias: str, options: dict[str, Any]) -> Answer:
+    """One job: facts, why it is not running, errors."""
+    job = insights.find(options["id"], options["queue"], alias)
+    if job is None:
+        raise CommandError(f"There is no job {options['id']} in database “{alias}”: check the id, or it has been pruned.")
+    facts = insights.facts(job, alias)
+    data = asdict(facts)
+    why = data.pop("why")
+    errors = data.pop("errors")
+    lines = [f"{name}: {_shown(value)}" for name, value in data.items() if value not in (None, "", {}, [])]
+    lines += ["why is it not running:", *(f"  {reason['text']}" for reason in why)]
+    if errors:
+        lines += ["failures, newest first:", *(f"  {_error_line(entry)}" for entry in errors)]
+    return Answer({**data, "why": why, "errors": errors}, plain("\n".join(lines)))
+
+
+def errors(alias: str, options: dict[str, Any]) -> Answer:
+    """Failed jobs grouped by what went wrong."""
+    found = insights.error_clusters(options["queue"], alias)
+    rows = [[c.jobs, c.summary, ", ".join(c.tasks), ", ".join(c.queues), c.fingerprint[:16]] for c in found.clusters]
+    text = table(["jobs", "error", "tasks", "queues", "fingerprint"], rows, "No job is failing.")
+    if not found.complete:
+        text += f"\nThe newest {found.examined} failed jobs were looked at; there are more."
+    return Answer(asdict(found), text)
+
+
+def workers(alias: str, options: dict[str, Any]) -> Answer:
+    """Every worker and what it runs."""
+    found = insights.workers(alias)
+    now = timezone.now()
+    rows = [
+        [
+            w.id,
+            f"{w.hostname}:{w.pid}",
+            "alive" if w.alive else "silent",
+            ", ".join(w.queues),
+            len(w.running),
+            insights.in_words(now - w.last_heartbeat),
+        ]
+        for w in found
+    ]
+    text = table(["id", "worker", "", "queues", "runs", "last heartbeat"], rows, "No worker is registered.")
+    return Answer({"workers": [asdict(w) for w in found]}, text)
+
+
+def health(alias: str, options: dict[str, Any]) -> Answer:
+    """0 when all is well, 1 when something needs a person: fit for a probe."""
+    findings = insights.health(timedelta(seconds=options["max_wait"]), alias)
+    trouble = any(finding.level == "trouble" for finding in findings)
+    lines = [f"{finding.level}: {finding.text}" for finding in findings] or ["All is well."]
+    data = {"ok": not trouble, "findings": [asdict(finding) for finding in findings]}
+    return Answer(data, plain("\n".join(lines)), exit_code=int(trouble))
+
+
+def schema_state(alias: str, options: dict[str, Any]) -> Answer:
+    """Which SQL schema is installed and which this code needs; 1 when they do not fit."""
+    data: dict[str, Any] = {"needed": schema.SCHEMA_VERSION, "installed": None, "problem": ""}
+    with connections[alias].cursor() as cursor:
+        try:
+            schema.check_schema(cursor)
+        except (SchemaMismatch, ServerTooOld) as error:
+            data["problem"] = str(error)
+            return Answer(data, str(error), exit_code=1)
+        data["installed"] = functions.schema_version(cursor)
+    return Answer(data, f"Schema version {data['installed']} is installed, which this code can use.")
+
+
+def selection(options: dict[str, Any]) -> insights.Selection:
+    """The jobs that the options --queue, --state, --task, --kind, --error and --search mean."""
+    return insights.Selection(
+        queue=options["queue"] or "",
+        state=options["state"] or "",
+        task=options["task"] or "",
+        failure_kind=options["kind"] or "",
+        fingerprint=options["error"] or "",
+        text=options["search"] or "",
+    )
+
+
+def _brief(job: Job) -> dict[str, Any]:
+    names = ("id", "queue", "task", "state", "priority", "attempt", "max_attempts", "failure_kind")
+    times = ("inserted_at", "scheduled_at", "claimed_at", "finished_at")
+    return {name: getattr(job, name) for name in (*names, *times)}
+
+
+def _when(job: Job) -> str:
+    now = timezone.now()
+    if job.state in FINAL:
+        return "" if job.finished_at is None else f"{insights.in_words(now - job.finished_at)} ago"
+    if job.state in RUNNING:
+        return "" if job.claimed_at is None else f"for {insights.in_words(now - job.claimed_at)}"
+    if job.scheduled_at > now:
+        return f"in {insights.in_words(job.scheduled_at - now)}"
+    return f"due for {insights.in_words(now - job.scheduled_at)}"
+
+
+def _shown(value: Any) -> str:
+    return as_json(value) if isinstance(value, dict | list) else str(value)
+
+
+def _error_line(entry: dict[str, Any]) -> str:
+    times = f" ×{entry['count']}" if entry["count"] > 1 else ""
+    return f"{entry['at']} attempt {entry['attempt']} {entry['kind']}{times}: {entry['summary']}"
