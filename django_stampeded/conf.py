@@ -7,7 +7,6 @@ Reporting bad or unknown settings before anything runs is left to checks.py.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
@@ -53,7 +52,7 @@ def _seconds(low: float, high: float) -> Check:
     def check(value: Any) -> float:
         if isinstance(value, timedelta):
             value = value.total_seconds()
-        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not low <= value <= high:
             raise ValueError(f"must be a timedelta or a number of seconds, from {low:g} to {high:g} seconds")
         return float(value)
@@ -65,7 +64,7 @@ def _patterns(value: Any) -> tuple[re.Pattern[str], ...]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise ValueError("must be a list of regular expressions")
     try:
-        return tuple(re.compile(pattern, re.IGNORECASE) for pattern in value)
+        return tuple(each if isinstance(each, re.Pattern) else re.compile(each, re.IGNORECASE) for each in value)
     except (re.error, TypeError) as exc:
         raise ValueError(f"must be a list of regular expressions ({exc})") from exc
 

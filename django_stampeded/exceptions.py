@@ -5,7 +5,6 @@ Owns names and the checks of their own parameters. What an outcome does to a job
 
 from __future__ import annotations
 
-import math
 from datetime import timedelta
 
 LONGEST_DELAY = timedelta(days=3650)
@@ -106,12 +105,11 @@ class Discard(BaseOutcome):
 
 
 def _checked_delay(name: str, delay: object) -> timedelta:
-    if isinstance(delay, int | float) and not isinstance(delay, bool) and math.isfinite(delay):
-        seconds = float(delay)
-    elif isinstance(delay, timedelta):
-        seconds = delay.total_seconds()
-    else:
+    if isinstance(delay, int | float) and not isinstance(delay, bool):
+        if 0 <= delay <= LONGEST_DELAY.total_seconds():
+            return timedelta(seconds=delay)
+    elif not isinstance(delay, timedelta):
         raise ValueError(f"{name} needs a delay in seconds or a timedelta, not {type(delay).__name__}.")
-    if not 0 <= seconds <= LONGEST_DELAY.total_seconds():
-        raise ValueError(f"{name} needs a delay between 0 and 10 years: give one in that range.")
-    return timedelta(seconds=seconds)
+    elif timedelta(0) <= delay <= LONGEST_DELAY:
+        return delay
+    raise ValueError(f"{name} needs a delay between 0 and 10 years: give one in that range.")
