@@ -20,6 +20,7 @@ MEASUREMENTS = {
     "w1x8": ("Enqueue from several processes at once", "enqueueing", "at_once"),
     "w2": ("Enqueue in bulk (W2)", "enqueueing", "in_bulk"),
     "w3": ("Drain (W3)", "draining", "drained"),
+    "w3rows": ("Drain jobs that touch the database (W3)", "rows", "rows_touched"),
     "w4": ("Start a job (W4)", "latency", "started"),
     "w5": ("What a job leaves behind (W5)", "footprint", "footprint"),
     "idle": ("An idle worker", "latency", "idle"),

@@ -6,6 +6,7 @@ import os
 import time
 
 from django_stampeded import task
+from example_project.imports.models import CsvImport
 
 QUEUE = "bench"
 
@@ -18,6 +19,14 @@ def nothing(n: int) -> None:
 @task(name="bench.nothing_async", queue_name=QUEUE)
 async def nothing_async(n: int) -> None:
     """A coroutine that does nothing."""
+
+
+@task(name="bench.touch_row", queue_name=QUEUE)
+def touch_row(key: int, n: int) -> None:
+    """A job of one SELECT and one UPDATE."""
+    row = CsvImport.objects.get(pk=key)
+    row.row_limit = n
+    row.save(update_fields=["row_limit"])
 
 
 @task(name="bench.note_start", queue_name=QUEUE)

@@ -17,9 +17,8 @@ from django.core.mail import EmailMessage
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
-from django_stampeded.worker.context import JobContext
 
-from django_stampeded import Discard, Snooze, task
+from django_stampeded import Discard, JobContext, Snooze, task
 from example_project.imports import csv_file, report, services
 from example_project.imports.csv_file import CsvProblem
 from example_project.imports.geometry import Map, Place

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.db.models import Count, Max, Min, Sum
-from django_stampeded.models import Job
 
+from django_stampeded.models import Job
 from django_stampeded.states import FINAL, State
 from example_project.imports import services
 from example_project.imports.models import CsvImport

@@ -13,9 +13,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("source", models.TextField()),
                 ("folder", models.TextField(default="", help_text="Where the report is written.")),
@@ -34,9 +32,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("number", models.PositiveIntegerField()),
                 ("label", models.TextField()),
@@ -70,9 +66,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["csv_import", "number"],
-                "constraints": [
-                    models.UniqueConstraint(fields=("csv_import", "number"), name="imports_record_number")
-                ],
+                "constraints": [models.UniqueConstraint(fields=("csv_import", "number"), name="imports_record_number")],
             },
         ),
     ]

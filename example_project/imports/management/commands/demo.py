@@ -42,12 +42,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--csv", metavar="PATH", help="the file to import (default: 3,376 airports)")
         parser.add_argument("--rows", metavar="N", help="import the first N rows only")
-        parser.add_argument(
-            "--once", action="store_true", help="leave after the summary; 0 if all went as planned"
-        )
-        parser.add_argument(
-            "--port", metavar="PORT", help=f"the admin's port (default: {PORT}, or a free one)"
-        )
+        parser.add_argument("--once", action="store_true", help="leave after the summary; 0 if all went as planned")
+        parser.add_argument("--port", metavar="PORT", help=f"the admin's port (default: {PORT}, or a free one)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         limit = whole_number("--rows", options["rows"], MOST_ROWS)
@@ -104,9 +100,7 @@ class Command(BaseCommand):
     def _summarize(self, started: CsvImport, found: Outcome) -> None:
         """Prints what came out; raises CommandError where it isn't what was planned."""
         started.refresh_from_db()
-        lines = [
-            f"  {short(task):<16} {state:<10} {n:>6,}" for (task, state), n in sorted(found.ends.items())
-        ]
+        lines = [f"  {short(task):<16} {state:<10} {n:>6,}" for (task, state), n in sorted(found.ends.items())]
         rate = found.done / found.seconds if found.seconds else 0.0
         states = ", ".join(f"{n:,} {state}" for state, n in sorted(found.by_state.items()))
         lines += [
@@ -120,9 +114,7 @@ class Command(BaseCommand):
         ]
         self.stdout.write("\n".join(["", *lines]))
         files = (started.report_html, started.report_csv)
-        faults = differences(planned(started), found) + [
-            f"{it} is missing." for it in files if not it.exists()
-        ]
+        faults = differences(planned(started), found) + [f"{it} is missing." for it in files if not it.exists()]
         if faults:
             raise CommandError("The import did not end as planned: " + " ".join(faults))
 
