@@ -26,4 +26,4 @@ def blocks(page: Path, *languages: str) -> list[str]:
 
 def links(page: Path) -> list[str]:
     """The targets of a page's links."""
-    return _LINK.findall(page.read_text(encoding="utf-8"))
+    return _LINK.findall(_BLOCK.sub("", page.read_text(encoding="utf-8")))

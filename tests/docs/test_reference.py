@@ -34,7 +34,7 @@ def all_options(parser: argparse.ArgumentParser) -> set[str]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, sub in action.choices.items():
-                found |= {name} | all_options(sub)
+                found |= {f"{parser.prog.split()[-1]} {name}"} | all_options(sub)
         else:
             found.update(option for option in action.option_strings if option.startswith("--"))
     return found - INHERITED
