@@ -190,7 +190,7 @@ def _float(value: float) -> float | int:
         # jsonb gives 1e16 back as the digits 10000000000000000, which any reader takes for an integer.
         # Sending it as one makes a job that never saw the database (tests) get the same type as one that
         # did.
-        return int(Decimal(repr(number)))
+        return int(number)
     return number or 0.0  # jsonb has no negative zero
 
 

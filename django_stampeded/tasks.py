@@ -87,6 +87,9 @@ class Task(Generic[P, R]):
 
         Example: `import_csv.using(queue_name="mail", run_after=timedelta(minutes=5)).enqueue(path="a.csv")`
         """
+        for name in ("name", "aliases", "takes_context"):
+            if name in options:
+                raise InvalidOption(f"{name} belongs to the function: set it with @task({name}=...), not with using().")
         return self._with(checked(options))
 
     def enqueue(self, /, *positional: Any, **args: Any) -> EnqueuedJob:
@@ -263,6 +266,7 @@ def _made(func: Any, options: dict[str, Any]) -> Task[..., Any]:
             raise InvalidOption(f"A {type(func).__name__} has no name of its own: give it one with @task(name=...).")
         options |= checked({"name": f"{func.__module__}.{func.__qualname__}"})
     made: Task[..., Any] = Task(name=options.pop("name"), func=func)._with(options)
+    _ = made.signature  # refuses a function that can't be called with named arguments
     made.__dict__.update(__doc__=func.__doc__, __wrapped__=func, __module__=func.__module__)
     registry.register(made)
     return made

@@ -203,3 +203,12 @@ def test_the_canonical_spelling_ignores_the_order_of_keys_and_nothing_else():
 def test_the_canonical_spelling_of_some_members_leaves_out_the_others():
     assert canonical('{"a":1,"b":2}', ["a"]) == canonical('{"a":1,"c":3}', ["a"]) == '{"a":1}'
     assert canonical('{"b":2}', ["a"]) == "{}"
+
+
+def test_a_pydantic_model_is_stored_by_its_own_json_form():
+    pydantic = pytest.importorskip("pydantic")
+    Order = pydantic.create_model("Order", id=(int, ...), when=(datetime, ...), ratio=(float, 0.5))
+    order = Order(id=3, when=datetime(2030, 1, 2, tzinfo=UTC))
+    assert json.loads(encode({"x": order})) == {"x": {"id": 3, "when": "2030-01-02T00:00:00Z", "ratio": 0.5}}
+    with pytest.raises(InvalidArguments, match=r"args\.x\.ratio is NaN"):
+        encode({"x": Order(id=3, when=datetime(2030, 1, 2, tzinfo=UTC), ratio=float("nan"))})
