@@ -1,0 +1,144 @@
+"""`manage.py runstampeded`: the worker and the maintenance of one process.
+
+Owns the flags and what is wrong with them, in one sentence each. The process itself is runner.py's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
+
+from django_stampeded.conf import FIELDS, settings
+from django_stampeded.exceptions import SchemaMismatch, ServerTooOld
+from django_stampeded.runner import Roles, StopRequest, run
+from django_stampeded.worker.options import WorkerOptions
+from django_stampeded.worker.selection import Selection, select
+
+LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.DEBUG, 3: logging.DEBUG}
+
+
+class Command(BaseCommand):
+    help = (
+        "Runs jobs in threads of this process, and the maintenance that every install needs. SIGTERM or SIGINT ends it "
+        "in order: no more claims, then up to the grace period for what runs. A second signal ends it at once."
+    )
+
+    stop: StopRequest | None = None
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Handle signals before anything else: system checks and imports may take a while."""
+        self.stop = StopRequest().install()
+        super().run_from_argv(argv)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        logging.shutdown()
+        # Threads of jobs that outlived their grace period are released and must not go on: no waiting for them,
+        # no atexit hooks that their code may have registered.
+        os._exit(self.stop.status)
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """The flags; what is left out comes from the settings."""
+        parser.add_argument(
+            "-q",
+            "--queue",
+            action="append",
+            default=[],
+            metavar="NAMES",
+            help="Queues to take jobs from, with commas or given again: default,mail. mail:5 holds at most 5 jobs of "
+            "mail at a time. '*', as when left out, is every queue with work.",
+        )
+        parser.add_argument(
+            "--except-queues", action="append", default=[], metavar="NAMES", help="Queues never to take jobs from."
+        )
+        parser.add_argument("--threads", metavar="N", help="Jobs to run at a time (setting THREADS).")
+        parser.add_argument(
+            "--drain", "--once", action="store_true", help="Run everything that is due, then exit with status 0."
+        )
+        parser.add_argument("--no-worker", action="store_true", help="Maintenance only: run no jobs.")
+        parser.add_argument("--no-maintenance", action="store_true", help="Run jobs only.")
+        parser.add_argument("--database", metavar="ALIAS", help="Alias in DATABASES (setting DATABASE).")
+        parser.add_argument(
+            "--poll-interval", metavar="SECONDS", help="Seconds between two looks for due jobs (setting POLL_INTERVAL)."
+        )
+        parser.add_argument(
+            "--grace-period",
+            metavar="SECONDS",
+            help="Seconds that running jobs get to end after SIGTERM (setting GRACE_PERIOD).",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run until told to stop. Raises CommandError for flags that don't go together or mean nothing."""
+        roles = roles_of(options)
+        log_to_stderr(options["verbosity"])
+        try:
+            status = run(roles, self.stop or StopRequest())
+        except (SchemaMismatch, ServerTooOld) as exc:
+            raise CommandError(str(exc)) from None
+        if status:
+            raise SystemExit(status)
+
+
+def roles_of(options: dict[str, Any]) -> Roles:
+    """What the flags ask for. Raises CommandError, a sentence for each thing that can be wrong.
+
+    Example: `roles_of({"queue": ["mail:5"], "threads": "2", ...})`
+    """
+    if options["no_worker"] and options["no_maintenance"]:
+        raise CommandError("--no-worker and --no-maintenance leave nothing to do: give only one of them.")
+    if options["no_worker"] and options["drain"]:
+        raise CommandError("--drain runs jobs and --no-worker runs none: give only one of them.")
+    alias = options["database"] or settings.DATABASE
+    if alias not in connections:
+        raise CommandError(f"--database {alias!r} is not in DATABASES: use one of {', '.join(connections)}.")
+    if connections[alias].vendor != "postgresql":
+        raise CommandError(f"The database {alias!r} is not PostgreSQL: name one that is with --database.")
+    if options["no_worker"]:
+        return Roles(worker=None, maintenance=True, alias=alias)
+    overrides: dict[str, Any] = {}
+    for flag, setting, read in _NUMBERS:
+        if options[flag] is not None:
+            overrides[flag] = _number(flag, setting, options[flag], read)
+    worker = WorkerOptions(selection=_selection(options), alias=alias, drain=options["drain"], **overrides)
+    return Roles(worker=worker, maintenance=not options["no_maintenance"], alias=alias)
+
+
+_NUMBERS: tuple[tuple[str, str, Callable[[str], float]], ...] = (
+    ("threads", "THREADS", int),
+    ("poll_interval", "POLL_INTERVAL", float),
+    ("grace_period", "GRACE_PERIOD", float),
+)
+
+
+def _number(flag: str, setting: str, text: Any, read: Callable[[str], float]) -> Any:
+    name = "--" + flag.replace("_", "-")
+    try:
+        return FIELDS[setting].metadata["check"](read(text))
+    except ValueError as exc:
+        reason = str(exc)
+        if not reason.startswith("must"):
+            reason = "must be a whole number" if read is int else "must be a number of seconds"
+        raise CommandError(f"{name} {text!r} {reason}.") from None
+
+
+def _selection(options: dict[str, Any]) -> Selection:
+    try:
+        return select(options["queue"], options["except_queues"])
+    except ValueError as exc:
+        raise CommandError(str(exc)) from None
+
+
+def log_to_stderr(verbosity: int) -> None:
+    """Where the project configured no logging for us, say on stderr what happens. Its own configuration wins."""
+    logger = logging.getLogger("django_stampeded")
+    if logger.hasHandlers():
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(LEVELS.get(verbosity, logging.INFO))

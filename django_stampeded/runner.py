@@ -1,0 +1,162 @@
+"""One process: its roles, the signals that end it and the status it exits with.
+
+Owns which roles run together and how a stop request reaches them. What each role does, and how it ends, is its own.
+
+Exit statuses: 0 after an orderly end, also when jobs had to be released because the grace period was over, and when
+everything is drained; 128 + the signal's number after a second signal.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+
+from django_stampeded.conf import settings
+from django_stampeded.maintenance.counter import Counter
+from django_stampeded.maintenance.expirer import Expirer
+from django_stampeded.maintenance.pruner import OccurrencePruner, Pruner
+from django_stampeded.maintenance.reaper import Reaper
+from django_stampeded.maintenance.service import Maintenance, Service
+from django_stampeded.process.outage import Outage
+from django_stampeded.process.wake import Wake
+from django_stampeded.worker import django_connections
+from django_stampeded.worker.options import WorkerOptions
+from django_stampeded.worker.worker import Worker
+
+WAIT_S = 3600.0
+LEAVE_S = 1.0
+TERMINATING = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopRequest:
+    """What the outside wants: nothing yet, an orderly end (one signal), or an end at once (two).
+
+    Installed before anything else, so that a request at any moment from then on is honoured, also as process 1 of a
+    container, where the kernel drops a signal that nobody handles. The handlers only count and ring, for they run
+    between two bytecodes of the main thread, whatever locks that one holds.
+    """
+
+    def __init__(self) -> None:
+        self.bell = Wake()
+        self.count = 0
+        self.signal = 0
+
+    def install(self) -> StopRequest:
+        """Handle SIGTERM and SIGINT from now on. To be called in the main thread."""
+        for number in TERMINATING:
+            signal.signal(number, self._note)
+        os.register_at_fork(after_in_child=_as_before)
+        return self
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+        self.signal = number
+        self.bell.ring()
+
+    @property
+    def status(self) -> int:
+        """The exit status that the signals so far ask for."""
+        return 128 + self.signal if self.count > 1 else 0
+
+
+def _as_before() -> None:
+    """A child that a job forks is no worker: it must end when it is told to, as `multiprocessing` expects."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """Which roles one process has.
+
+    Args:
+        worker: how its worker is to work, None for no worker.
+        maintenance: whether it reaps, expires, prunes and folds.
+        alias: the alias in DATABASES that maintenance works on.
+    """
+
+    worker: WorkerOptions | None = field(default_factory=WorkerOptions)
+    maintenance: bool = True
+    alias: str = field(default_factory=lambda: settings.DATABASE)
+
+
+def services() -> Sequence[Service]:
+    """The maintenance services, as the settings want them."""
+    return [
+        Reaper(settings.DEAD_AFTER),
+        Expirer(),
+        Pruner(settings.COMPLETED_RETENTION, settings.DISCARDED_RETENTION),
+        OccurrencePruner(),
+        Counter(),
+    ]
+
+
+class Process:
+    """The roles of this process while they run. `bell` is rung by whatever there is to look at.
+
+    Example: `Process(Roles(), stop.bell).run(stop)`
+    """
+
+    def __init__(self, roles: Roles, bell: Wake) -> None:
+        self.bell = bell
+        outage = Outage()
+        self.worker = Worker(roles.worker, bell, outage) if roles.worker is not None else None
+        self.maintenance: Maintenance | None = None
+        if roles.maintenance:
+            settle_s = 2 * settings.HEARTBEAT_INTERVAL
+            self.maintenance = Maintenance(roles.alias, services(), outage, settle_s, ended=bell.ring)
+
+    def run(self, stop: StopRequest) -> int:
+        """Run the roles until a signal, or until they end by themselves; returns the exit status.
+
+        Raises SchemaMismatch or ServerTooOld when the database is not one to work with.
+        """
+        if self.maintenance is not None:
+            self.maintenance.start()
+        if self.worker is not None:
+            self.worker.start()
+        while not stop.count and not self.over:
+            self.bell.wait(WAIT_S)
+        refusal = self.refusal
+        self._end(stop)
+        if refusal is not None:
+            raise refusal
+        return stop.status
+
+    @property
+    def refusal(self) -> Exception | None:
+        """Why the database won't do, None as long as it does."""
+        for role in (self.worker, self.maintenance):
+            if role is not None and role.refusal is not None:
+                return role.refusal
+        return None
+
+    @property
+    def over(self) -> bool:
+        """Whether the process has ended by itself."""
+        return self.refusal is not None or (self.worker is not None and self.worker.over)
+
+    def _end(self, stop: StopRequest) -> None:
+        if self.maintenance is not None:
+            self.maintenance.stop()
+        if self.worker is not None:
+            self.worker.stop()
+            self.worker.join(lambda: stop.count > 1)
+        if self.maintenance is not None:
+            self.maintenance.join(LEAVE_S)
+
+
+def run(roles: Roles, stop: StopRequest) -> int:
+    """Run the roles of this process until it is to end; returns its exit status.
+
+    Raises SchemaMismatch or ServerTooOld when the database is not one to work with.
+
+    Example: `run(Roles(maintenance=False), StopRequest().install())`
+    """
+    if stop.count:
+        return stop.status
+    django_connections.keep_open()
+    return Process(roles, stop.bell).run(stop)

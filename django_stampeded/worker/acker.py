@@ -1,0 +1,148 @@
+"""The thread that records how jobs ended, many in one transaction.
+
+It keeps what it could not record: after a lost connection the same outcomes are sent again, and the attempt guard in
+SQL makes sure that none counts twice and none counts for a lease that others have taken back. An outcome that the
+database refuses for what it is must not hold up the others, so a refused batch is sent again one by one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import sleep
+from uuid import UUID
+
+from django_stampeded import functions
+from django_stampeded.process.link import Cursor, Trouble, trouble
+from django_stampeded.process.loop import Loop
+from django_stampeded.process.outage import Outage
+from django_stampeded.worker import messages
+from django_stampeded.worker.lease import Desk, Lease
+from django_stampeded.worker.outcomes import Completed, Failed, Outcome, Released, Snoozed
+
+MOST_AT_ONCE = 1_000
+LINGER_S = 0.004
+"""While there is a backlog, wait so long for company: one commit then records dozens of jobs."""
+
+Entry = tuple[Lease, Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class AckReport:
+    """One round: how many outcomes were recorded, and the leases that were no longer ours."""
+
+    recorded: int
+    refused: Sequence[Lease] = ()
+
+
+class Acker(Loop):
+    """Records outcomes from the desk's outbox; `put_off` is called when some of the jobs are to run again later."""
+
+    def __init__(self, alias: str, outage: Outage, desk: Desk, put_off: Callable[[], None]) -> None:
+        super().__init__("acker", alias, outage)
+        self.desk = desk
+        self.put_off = put_off
+        self.wake = desk.for_acker
+        self.batch: list[Entry] = []
+        self._sent_before = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing left to record."""
+        return not self.batch and not self.desk.outbox
+
+    def cycle(self) -> None:
+        """Wait for outcomes, then record those that are there."""
+        if self.idle:
+            self.wake.wait(3600.0)
+            if self.desk.hungry and not self.stopping:
+                sleep(LINGER_S)
+        self.run_once()
+
+    def run_once(self) -> AckReport:
+        """Record what the outbox holds, at most MOST_AT_ONCE outcomes."""
+        outbox, batch = self.desk.outbox, self.batch
+        while outbox and len(batch) < MOST_AT_ONCE:
+            batch.append(outbox.popleft())
+        if not batch:
+            return AckReport(0)
+        refused = self._record(batch)
+        for lease in refused:
+            (messages.result_unsure(lease) if self._sent_before else messages.lease_lost(lease, late=True))
+        report = AckReport(len(batch) - len(refused), refused)
+        self.desk.let_go([lease for lease, _ in batch])
+        if any(isinstance(outcome, Failed | Snoozed) for _, outcome in batch):
+            self.put_off()
+        self.batch = []
+        self._sent_before = False
+        return report
+
+    def _record(self, batch: Sequence[Entry]) -> list[Lease]:
+        connection = self.link.connection()
+        try:
+            if all(isinstance(outcome, Completed) for _, outcome in batch):
+                return record(connection.cursor(), batch)
+            with connection.transaction():
+                return record(connection.cursor(), batch)
+        except Exception as exc:
+            if trouble(exc) is not Trouble.OTHER:
+                self._sent_before = True
+                raise
+            return self._record_each(batch)
+
+    def _record_each(self, batch: Sequence[Entry]) -> list[Lease]:
+        """One by one: whatever is wrong with one outcome stays with that one."""
+        refused: list[Lease] = []
+        for entry in batch:
+            try:
+                refused += record(self.link.cursor(), [entry])
+            except Exception as exc:
+                if trouble(exc) is not Trouble.OTHER:
+                    self._sent_before = True
+                    raise
+                messages.unrecordable(entry[0], exc)
+        return refused
+
+    def closing(self) -> None:
+        """Record what is left, as far as the database answers."""
+        while not self.idle:
+            self.run_once()
+
+
+def record(cur: Cursor, batch: Sequence[Entry]) -> list[Lease]:
+    """Send outcomes to the database by `cur`; returns the leases that were no longer their worker's.
+
+    Completions and releases go together, a statement for each worker id; failures go one by one, since each one's
+    next state is decided by itself. Raises the driver's errors.
+    """
+    refused = _together(cur, batch, Completed, functions.complete_many)
+    refused += _together(cur, batch, Released, functions.release_many)
+    for lease, outcome in batch:
+        if isinstance(outcome, Snoozed):
+            if not functions.snooze(cur, lease.ack, lease.worker_id, outcome.delay_ms):
+                refused.append(lease)
+        elif isinstance(outcome, Failed):
+            kind, error = outcome.kind.value, outcome.error
+            result = functions.fail(cur, lease.ack, lease.worker_id, kind, error, outcome.delay_ms)
+            if result is None:
+                refused.append(lease)
+            else:
+                messages.failed(lease, outcome, result)
+    return refused
+
+
+Many = Callable[[Cursor, UUID, Sequence[functions.Ack]], set[UUID]]
+
+
+def _together(cur: Cursor, batch: Sequence[Entry], kind: type[Outcome], send: Many) -> list[Lease]:
+    by_worker: dict[UUID, list[Lease]] = defaultdict(list)
+    for lease, outcome in batch:
+        if type(outcome) is kind:
+            by_worker[lease.worker_id].append(lease)
+    refused: list[Lease] = []
+    for worker_id, leases in by_worker.items():
+        done = send(cur, worker_id, [lease.ack for lease in leases])
+        if len(done) < len(leases):
+            refused += [lease for lease in leases if lease.job.id not in done]
+    return refused

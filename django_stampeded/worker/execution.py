@@ -1,0 +1,122 @@
+"""Running one job's body in the current thread: find the task, decode the arguments, call it, read off the outcome.
+
+The only module that runs user code. It talks to no queue: what it returns is recorded by acker.py, or by whoever runs
+jobs elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import copy_context
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from inspect import iscoroutine
+from time import monotonic
+from types import TracebackType
+from typing import Any
+
+from asgiref.sync import async_to_sync, iscoroutinefunction
+
+from django_stampeded import registry
+from django_stampeded.worker import messages
+from django_stampeded.worker.context import context_of, running_lease
+from django_stampeded.worker.interrupt import Guard
+from django_stampeded.worker.lease import Lease
+from django_stampeded.worker.outcomes import (
+    COMPLETED,
+    Backoff,
+    Outcome,
+    of_bad_arguments,
+    of_exception,
+    of_unknown_task,
+)
+from django_stampeded.worker.raw_json import loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What there is to know about a task to run its jobs, worked out once."""
+
+    call: Callable[..., Any]
+    decode: Callable[[Any], dict[str, Any]]
+    takes_context: bool
+    timeout: float | None
+    backoff: Backoff
+
+
+class Recipes:
+    """Recipes by task, for jobs of the database of `alias`. A task declared anew (a reload, a test) gets a new one."""
+
+    def __init__(self, alias: str) -> None:
+        self.alias = alias
+        self._known: dict[Any, Recipe] = {}
+
+    def of(self, name: str) -> Recipe | None:
+        """How to run jobs of that task name, None where this process has no function for it."""
+        task = registry.get(name)
+        if task is None or task.func is None or task.signature is None:
+            return None
+        found = self._known.get(task)
+        if found is None:
+            call = async_to_sync(task.func) if iscoroutinefunction(task.func) else task.func
+            backoff = Backoff(task.backoff_base, task.backoff_max)
+            found = Recipe(call, task.signature.decode, task.takes_context, task.timeout, backoff)
+            self._known[task] = found
+        return found
+
+
+def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
+    """Run the job of `lease` here and now; returns what to record. Raises nothing, whatever the job does.
+
+    `guard` is open while the body runs, so that a timeout or a cancellation reaches it and nothing else.
+    """
+    job = lease.job
+    recipe = recipes.of(job.task)
+    if recipe is None:
+        outcome = of_unknown_task(datetime.now(UTC) - job.inserted_at)
+        messages.unknown_task(lease, outcome)
+        return outcome
+    try:
+        args = recipe.decode(loaded(job.args))
+    except (Exception, RecursionError) as exc:
+        return of_bad_arguments(exc)
+    lease.started_at = monotonic()
+    over = False
+    try:
+        guard.open(lease, recipe.timeout)
+        try:
+            copy_context().run(_call, recipe, lease, args, recipes.alias)
+            over = True
+        finally:
+            guard.close()
+    except BaseException as exc:
+        if not over:  # else an interrupt struck after the body's last line: it came too late
+            return of_exception(_trimmed(exc), job.attempt, recipe.backoff, _note(lease))
+    return COMPLETED
+
+
+def _call(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str) -> None:
+    """The body, in a context of its own: what a job sets in context variables ends with it."""
+    running_lease.set(lease)
+    first = (context_of(lease, alias),) if recipe.takes_context else ()
+    result = recipe.call(*first, **args)
+    if result is not None and iscoroutine(result):
+        async_to_sync(_awaited)(result)
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
+
+
+def _note(lease: Lease) -> str:
+    """Where and how long it ran. No host name: the fingerprint of the error would differ from machine to machine."""
+    seconds = monotonic() - (lease.started_at or lease.claimed_at)
+    return f"(worker {lease.worker_id}, after {seconds:.2f} s)"
+
+
+def _trimmed(exc: BaseException) -> BaseException:
+    """The exception without the frames of this module at the top of its traceback."""
+    top: TracebackType | None = exc.__traceback__
+    while top is not None and top.tb_frame.f_code.co_filename == __file__:
+        top = top.tb_next
+    return exc.with_traceback(top) if top is not None else exc

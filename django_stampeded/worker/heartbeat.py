@@ -1,0 +1,167 @@
+"""The thread that keeps this worker alive in the eyes of the others: its registration, its beat, its jobs' leases.
+
+It has a connection of its own and runs no user code, so that neither a busy pool nor a job that computes for a minute
+can keep it from beating. It is also the one that learns of leases that were lost or cancelled, and passes that on.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from uuid import UUID
+
+import django
+
+from django_stampeded import functions
+from django_stampeded.process.link import Cursor
+from django_stampeded.process.loop import Loop
+from django_stampeded.process.outage import Outage
+from django_stampeded.schema import check_schema
+from django_stampeded.states import State
+from django_stampeded.worker import messages
+from django_stampeded.worker.identity import Identity
+from django_stampeded.worker.lease import Desk, Lease
+from django_stampeded.worker.options import WorkerOptions
+
+BEATS_PER_LEASE = 4
+"""How often a running job is touched within its expire_seconds, where that is short."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeatReport:
+    """One round: the id that beat, how many jobs were touched, and the leases found lost."""
+
+    worker_id: UUID
+    touched: int
+    lost: Sequence[Lease] = ()
+
+
+class Heartbeat(Loop):
+    """Registers the worker, beats for it and touches its jobs.
+
+    `interrupt` is called with each running lease that was cancelled elsewhere; `refused` when the database won't do.
+    """
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        outage: Outage,
+        desk: Desk,
+        identity: Identity,
+        interrupt: Callable[[Lease], object],
+        refused: Callable[[], None],
+    ) -> None:
+        super().__init__("heartbeat", options.alias, outage)
+        self.options = options
+        self.desk = desk
+        self.identity = identity
+        self.interrupt = interrupt
+        self.refused = refused
+        self.status = "starting"
+        self.leave_row = False
+        self._due: float | None = None
+        self._told_status: str | None = None
+        self._checked = False
+
+    def cycle(self) -> None:
+        """Beat, then sleep until the next beat is due, or a lease that is shorter needs one."""
+        if self._due is not None:
+            self.wake.wait(self._due - monotonic())
+            if self.stopping:
+                return
+            late = monotonic() - self._due
+            if late > self.options.heartbeat_interval:
+                messages.late_beat(late, self.options.dead_after)
+        self.run_once()
+        self._due = monotonic() + self._interval()
+
+    def run_once(self) -> BeatReport:
+        """Register where needed, beat, and touch what runs for a while."""
+        cur = self.link.cursor()
+        if not self._checked:
+            check_schema(cur)
+            self._checked = True
+        worker_id = self.identity.worker_id
+        if worker_id is None:
+            worker_id = self._register(cur)
+            messages.registered(worker_id, self.options.selection, self.options.threads)
+        elif not functions.heartbeat(cur, worker_id):
+            before, worker_id = worker_id, self._register(cur)
+            messages.registered_anew(before, worker_id)
+        if self.status != self._told_status:
+            status = self.status
+            functions.describe_worker(cur, worker_id, {"notifications": status})
+            self._told_status = status
+        return self._touch(cur, worker_id)
+
+    def _register(self, cur: Cursor) -> UUID:
+        options = self.options
+        about = {
+            "threads": options.threads,
+            "poll_interval": options.poll_interval,
+            "notifications": self.status,
+            "python": platform.python_version(),
+            "django": django.get_version(),
+        }
+        self._told_status = self.status
+        worker_id = functions.register_worker(cur, self.identity.hostname, self.identity.pid, options.selection.label, about)
+        self.identity.take(worker_id)
+        return worker_id
+
+    def _touch(self, cur: Cursor, worker_id: UUID) -> BeatReport:
+        """Touch the leases that are not brand-new; mark those that are no longer ours."""
+        before = monotonic() - self._interval() / 2
+        due = [lease for lease in list(self.desk.held) if not lease.settled and lease.claimed_at < before]
+        lost: list[Lease] = []
+        for owner in {lease.worker_id for lease in due}:
+            asked = [lease for lease in due if lease.worker_id == owner and not lease.lost]
+            ours = functions.touch_many(cur, owner, [lease.ack for lease in asked])
+            lost += [lease for lease in asked if lease.job.id not in ours and not lease.settled]
+        if lost:
+            self._lose(cur, lost)
+        return BeatReport(worker_id, len(due), lost)
+
+    def _lose(self, cur: Cursor, lost: Sequence[Lease]) -> None:
+        states = functions.states(cur, [lease.ack for lease in lost])
+        for lease in lost:
+            if lease.settled:
+                continue  # its job ended while we asked, which is why the row was no longer running
+            lease.cancelled = states.get(lease.job.id) == State.CANCELLED
+            lease.lost = True
+            messages.lease_lost(lease, late=False)
+            if lease.cancelled:
+                self.interrupt(lease)
+
+    def _interval(self) -> float:
+        """Seconds between two beats now: the setting, or less while a lease that is short is held."""
+        shortest = min((lease.job.expire_seconds for lease in list(self.desk.held)), default=None)
+        interval = self.options.heartbeat_interval
+        return interval if shortest is None else min(interval, shortest / BEATS_PER_LEASE)
+
+    def refuse(self, exc: Exception) -> None:
+        """The schema or the server is the wrong one: nothing that we could do about it."""
+        super().refuse(exc)
+        self.refused()
+
+    def hurry(self, expire_seconds: int) -> None:
+        """A lease as short as that was claimed: be sure to beat in time for it."""
+        soon = monotonic() + expire_seconds / BEATS_PER_LEASE
+        if self._due is not None and soon < self._due:
+            self._due = soon
+            self.wake.ring()
+
+    def say(self, status: str) -> None:
+        """Put on record how notifications reach this worker: `listening`, `polling only`, `off`."""
+        if status != self.status:
+            self.status = status
+            self._due = monotonic()
+            self.wake.ring()
+
+    def closing(self) -> None:
+        """Take the worker off the list, unless outcomes are left that its row must answer for."""
+        worker_id = self.identity.worker_id
+        if worker_id is not None and self.link.is_open and not self.leave_row:
+            functions.deregister_worker(self.link.cursor(), worker_id)
+        self.identity.take(None)

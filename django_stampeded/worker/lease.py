@@ -1,0 +1,165 @@
+"""The jobs this process holds, from their claim to the recording of their outcome, and the threads' shared desk.
+
+Owns the hand-over between threads. The claimer puts leases on the desk, job threads take and start them, the acker
+records their outcomes and lets them go. A lease is in exactly one hand at a time: whoever takes it off the queue of
+waiting ones has it, and whoever settles it first decides its outcome.
+
+The containers are those whose single operations are atomic (deque, set), and bells wake whoever sleeps, so that a job
+of a few microseconds is not charged for locks. Nothing here touches the database.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from django_stampeded.functions import Ack, ClaimedJob
+from django_stampeded.process.wake import Wake
+from django_stampeded.worker import claims
+from django_stampeded.worker.outcomes import RELEASED, Outcome
+
+if TYPE_CHECKING:
+    from django_stampeded.worker.job_thread import JobThread
+
+MOST_UNRECORDED = 5_000
+"""Outcomes that may wait for the database before we claim no more."""
+
+
+class Lease:
+    """One attempt of a job that this process claimed.
+
+    `claimed_at` and `started_at` are monotonic seconds, the second None until a job thread takes it. `lost` is set once
+    somebody else decided the job's fate, `cancelled` too if that was a cancellation.
+    """
+
+    __slots__ = ("job", "worker_id", "claimed_at", "started_at", "lost", "cancelled", "context", "_open")
+
+    def __init__(self, job: ClaimedJob, worker_id: UUID, now: float) -> None:
+        self.job = job
+        self.worker_id = worker_id
+        self.claimed_at = now
+        self.started_at: float | None = None
+        self.lost = False
+        self.cancelled = False
+        self.context: object | None = None
+        self._open = [True]
+
+    @property
+    def ack(self) -> Ack:
+        """What the SQL functions want to see."""
+        job = self.job
+        return Ack(job.queue, job.id, job.attempt)
+
+    @property
+    def settled(self) -> bool:
+        """Whether its outcome is decided."""
+        return not self._open
+
+    def settle(self) -> bool:
+        """Take the right to decide the outcome. True for the first who asks, of any threads."""
+        try:
+            self._open.pop()
+        except IndexError:
+            return False
+        return True
+
+
+class Desk:
+    """What the threads of one worker share."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.waiting: deque[Lease] = deque()
+        self.held: set[Lease] = set()
+        self.outbox: deque[tuple[Lease, Outcome]] = deque()
+        self.pace = claims.Pace()
+        self.crew: list[JobThread] = []
+        self.parked: deque[JobThread] = deque()
+        self.for_claimer = Wake()
+        self.for_acker = Wake()
+        self.hungry = False
+        """Whether there may be due jobs that only a lack of room kept us from claiming."""
+        self.low = 0
+        """With so few leases waiting, a hungry claimer wants to know."""
+        self.closed = False
+
+    def running(self) -> list[Lease]:
+        """The leases whose jobs run now."""
+        return [lease for thread in self.crew if (lease := thread.lease) is not None]
+
+    def room(self) -> int:
+        """How many more jobs to hold."""
+        if self.closed or len(self.outbox) > MOST_UNRECORDED:
+            return 0
+        ahead = claims.ahead(self.pace.mean, self.threads)
+        self.low = ahead // 2
+        if len(self.waiting) > self.low:
+            return 0
+        return self.threads + ahead - len(self.waiting) - len(self.running())
+
+    def held_by_queue(self) -> Counter[str]:
+        """How many unsettled leases each queue has here."""
+        return Counter(lease.job.queue for lease in list(self.held) if not lease.settled)
+
+    def put(self, leases: Iterable[Lease]) -> None:
+        """Leave claimed jobs for the job threads."""
+        leases = list(leases)
+        self.held.update(leases)
+        self.waiting.extend(leases)
+        for _ in leases:
+            if not self.wake_one():
+                break
+
+    def wake_one(self) -> bool:
+        """Wake one idle thread, the one that became idle last. False when none is.
+
+        A thread that takes a lease while others wait passes the ring on, for its own may have been meant for those.
+        """
+        try:
+            thread = self.parked.pop()
+        except IndexError:
+            return False
+        thread.is_parked = False
+        thread.bell.ring()
+        return True
+
+    def unpark(self, thread: JobThread) -> None:
+        """A thread that was about to sleep found work after all."""
+        thread.is_parked = False
+        with suppress(ValueError):  # somebody rings it at this moment, which does no harm
+            self.parked.remove(thread)
+
+    def settle(self, lease: Lease, outcome: Outcome) -> bool:
+        """Decide a lease's outcome and leave it for the acker. False when it was decided already."""
+        if not lease.settle():
+            return False
+        self.outbox.append((lease, outcome))
+        self.for_acker.ring()
+        return True
+
+    def let_go(self, leases: Iterable[Lease]) -> None:
+        """Forget leases whose outcome is recorded, or nobody's any more."""
+        self.held.difference_update(leases)
+        if self.hungry or self.closed or not self.held:
+            self.for_claimer.ring()
+
+    def release_waiting(self) -> int:
+        """Hand back, uncharged, what no thread has started. How many."""
+        count = 0
+        while True:
+            try:
+                lease = self.waiting.popleft()
+            except IndexError:
+                return count
+            count += self.settle(lease, RELEASED)
+
+    def oldest_wait(self) -> float:
+        """Seconds since the claim of the lease that waits longest for a thread, 0 if none waits."""
+        try:
+            return monotonic() - self.waiting[0].claimed_at
+        except IndexError:
+            return 0.0

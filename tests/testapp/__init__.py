@@ -1,0 +1,1 @@
+"""An app whose tasks do what tests need done."""
