@@ -204,6 +204,32 @@ def set_waiting(cur: Any, worker_id: UUID, waiting: bool) -> None:
     )
 
 
+def describe_worker(cur: Any, worker_id: UUID, about: dict[str, Any]) -> None:
+    """Adds to what is on record about a worker (its metadata), such as whether notifications reach it."""
+    cur.execute(
+        "UPDATE stampeded_workers SET metadata = metadata || %s::jsonb WHERE id = %s::uuid", [json.dumps(about), worker_id]
+    )
+
+
+def held(cur: Any, worker_id: UUID) -> list[Ack]:
+    """The attempts that a worker holds: for one whose connection broke before it heard what its claim brought."""
+    cur.execute(
+        "SELECT queue, id, attempt FROM stampeded_jobs WHERE state IN ('claimed', 'executing') AND claimed_by = %s::uuid",
+        [worker_id],
+    )
+    return [Ack._make(row) for row in cur.fetchall()]
+
+
+def states(cur: Any, acks: Sequence[Ack]) -> dict[UUID, str]:
+    """The state that each of these jobs is in now; those that are gone are left out."""
+    cur.execute(
+        "SELECT j.id, j.state FROM unnest(%s::text[], %s::uuid[]) AS asked(queue, id) "
+        "JOIN stampeded_jobs j ON j.queue = asked.queue AND j.id = asked.id",
+        [[a.queue for a in acks], [a.id for a in acks]],
+    )
+    return dict(cur.fetchall())
+
+
 def queues_with_work(cur: Any) -> list[str]:
     """The queues in which jobs wait and that aren't paused, by name."""
     cur.execute("SELECT * FROM stampeded_queues_with_work()")
