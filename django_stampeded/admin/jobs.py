@@ -16,6 +16,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import URLPattern
 from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -64,9 +66,9 @@ class JobChangeList(FixedChangeList):
         pages = KnownCountPaginator(self.queryset, self.list_per_page, self.selected.total)
         self.paginator = pages
         self.result_count = self.selected.total
-        self.show_full_result_count = False
+        self.full_result_count = insights.total(counts_of(request, self.alias))
+        self.show_full_result_count = True
         self.show_admin_actions = True
-        self.full_result_count = None
         self.can_show_all = pages.count <= self.list_max_show_all
         self.multi_page = pages.count > self.list_per_page
         if self.show_all and self.can_show_all:
@@ -125,8 +127,8 @@ class JobAdmin(JobPage, ErrorsPage):
         return job.queue
 
     @admin.display(description=_("state"))
-    def state_name(self, job: Job) -> str:
-        return job.state
+    def state_name(self, job: Job) -> SafeString:
+        return format_html('<span class="stampeded-state stampeded-state-{0}">{0}</span>', job.state)
 
     @admin.display(description=_("attempt"))
     def attempts(self, job: Job) -> str:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.admin import ModelAdmin
+from django.contrib.admin import ModelAdmin, ShowFacets
 from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
@@ -21,6 +21,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext
 
 from django_stampeded.actions import Actor
@@ -64,8 +65,10 @@ class ReadingAdmin(ModelAdmin):
 
     paginator = BoundedPaginator
     show_full_result_count = False
+    show_facets = ShowFacets.NEVER  # they would count the table for every entry of every filter
     sortable_by = ()
     actions: Any = None
+    heading: Any = ""  # of the list; the models' name when empty
     list_select_related = False
 
     class Media:
@@ -88,7 +91,8 @@ class ReadingAdmin(ModelAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if request.method == "POST":
             self.check_list_action(request)
-        return super().changelist_view(request, extra_context)
+        title = {"title": capfirst(self.heading or self.opts.verbose_name_plural)}
+        return super().changelist_view(request, {**title, **(extra_context or {})})
 
     def check_list_action(self, request: HttpRequest) -> None:
         """Refuses an action that the user was not offered; Django would only say that none was selected."""

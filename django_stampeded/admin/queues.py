@@ -51,6 +51,7 @@ class QueuePolicyAdmin(ReadingAdmin):
     """The queues."""
 
     change_list_template = "stampeded/admin/queues.html"
+    heading = _("queues")
     form = QueuePolicyForm
     list_display = ("queue", "max_running", "max_wait_secs", "verdict", "reason", "decided_at", "paused_at")
     ordering = ("queue",)

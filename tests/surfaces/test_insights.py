@@ -1,0 +1,234 @@
+"""The read service against real tables."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from django_stampeded import insights
+from django_stampeded.insights import Selection, selection
+from django_stampeded.models import AuditEntry, Job, QueuePolicy, Schedule
+
+pytestmark = pytest.mark.django_db
+
+
+def test_queues_tell_depth_age_workers_and_policy(make_job: Any, make_worker: Any) -> None:
+    make_job(scheduled_at=timezone.now() - timedelta(minutes=10))
+    make_job(scheduled_at=timezone.now() - timedelta(minutes=20), state="retryable", priority=5)
+    make_job(scheduled_at=timezone.now() + timedelta(minutes=20))
+    make_job(state="completed")
+    make_job(queue="later", scheduled_at=timezone.now() + timedelta(days=1))
+    make_worker(queues=["mail"])
+    make_worker(queues=["*"])
+    make_worker(queues=["mail"], last_heartbeat=timezone.now() - timedelta(days=1))
+    QueuePolicy.objects.create(queue="idle", paused_at=timezone.now(), paused_reason="why not")
+    idle, later, mail = insights.queues()
+    assert (idle.queue, idle.paused, idle.paused_reason, idle.counts, idle.live_workers) == ("idle", True, "why not", {}, 1)
+    assert (later.queue, later.waiting, later.oldest_age, later.live_workers) == ("later", 1, None, 1)
+    assert mail.counts == {"available": 2, "retryable": 1, "completed": 1}
+    assert (mail.waiting, mail.running, mail.live_workers) == (3, 0, 2)
+    assert mail.oldest_age is not None and timedelta(minutes=20) <= mail.oldest_age < timedelta(minutes=30)
+
+
+def test_workers_tell_what_they_run_and_whether_they_live(make_job: Any, make_worker: Any, settings: Any) -> None:
+    settings.STAMPEDED = {"DEAD_AFTER": 60}
+    alive = make_worker()
+    silent = make_worker(pid=8, last_heartbeat=timezone.now() - timedelta(seconds=90))
+    job = make_job(state="executing", claimed_by=alive.pk, attempt=1)
+    make_job(state="completed", claimed_by=silent.pk)
+    first, second = insights.workers()
+    assert (first.id, first.alive, [running.id for running in first.running]) == (alive.pk, True, [job.pk])
+    assert (second.id, second.alive, list(second.running)) == (silent.pk, False, [])
+
+
+def test_a_jobs_facts_hide_its_secrets(make_job: Any) -> None:
+    job = make_job(
+        state="discarded",
+        args={"order": 1, "customer": {"card_token": "hunter2"}},
+        meta={"django": {"authorization": "hunter2"}},
+        last_error="Traceback (most recent call last):\n…\nValueError: password=hunter2 refused",
+        errors=[{"at": "2026-01-02T03:04:05.5Z", "attempt": 2, "kind": "raised", "message": "token='hunter2'"}],
+        checkpoint={"api_key": "hunter2"},
+        dedup_scope="secret=hunter2",
+    )
+    found = insights.find(job.pk)
+    assert found is not None
+    facts = insights.facts(found)
+    assert "hunter2" not in repr(facts)
+    assert facts.error_summary == "ValueError: password=[redacted] refused"
+    assert facts.errors[0].at is not None and facts.errors[0].attempt == 2
+    assert [reason.code for reason in facts.why] == ["final"]
+
+
+@pytest.mark.parametrize(
+    "ring",
+    [
+        [{"at": "yesterday", "attempt": "x", "kind": None}, "text", 5, None, {}],
+        [{"at": 5, "message": {"a": 1}}],
+        [],
+    ],
+)
+def test_an_odd_errors_ring_is_shown_rather_than_refused(make_job: Any, ring: Any) -> None:
+    found = insights.find(make_job(errors=ring).pk)
+    assert found is not None
+    assert len(insights.facts(found).errors) == len(ring)
+
+
+def test_a_waiting_job_tells_how_many_come_first(make_job: Any, make_worker: Any) -> None:
+    make_worker()
+    for _ in range(3):
+        make_job()
+    make_job(priority=-1)
+    make_job(scheduled_at=timezone.now() + timedelta(hours=1), priority=-9)
+    make_job(queue="other", priority=-9)
+    last = insights.find(make_job(priority=1).pk)
+    assert last is not None
+    assert insights.facts(last).why[0].text == "It is due and waits behind 4 jobs."
+
+
+def test_a_job_is_found_by_its_id_and_only_in_its_queue(make_job: Any) -> None:
+    job = make_job()
+    assert insights.find(job.pk) is not None
+    assert insights.find(job.pk, "mail") is not None
+    assert insights.find(job.pk, "other") is None
+    assert insights.find(uuid4()) is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (Selection(), "abcd"),
+        (Selection(queue="mail"), "abc"),
+        (Selection(state="discarded"), "b"),
+        (Selection(state="discarded", queue="bulk"), ""),
+        (Selection(task="shop.pay"), "c"),
+        (Selection(failure_kind="raised"), "b"),
+        (Selection(fingerprint="ab01"), "b"),
+        (Selection(fingerprint="not hexadecimal"), ""),
+        (Selection(text="PAY"), "c"),
+        (Selection(text="no such"), "b"),
+        (Selection(text="order=7"), "a"),
+        (Selection(text="order = 7"), "a"),
+        (Selection(text="code=007"), "d"),
+        (Selection(text="flag=true"), "d"),
+        (Selection(text="order={}"), ""),
+        (Selection(text="order=NaN"), ""),
+        (Selection(text="order=1e999"), ""),
+        (Selection(text="card_token=hunter2"), ""),
+        (Selection(text="100%"), ""),
+        (Selection(text="\x00"), ""),
+        (Selection(queue="\x00"), ""),
+        (Selection(text="\ud800"), ""),
+        (Selection(task="x" * 10_000), ""),
+        (Selection(state="'; DROP TABLE stampeded_jobs; --"), ""),
+    ],
+)
+def test_jobs_are_selected_by_any_part(make_job: Any, wanted: Selection, found: str) -> None:
+    names = {
+        make_job(args={"order": 7, "card_token": "hunter2"}).pk: "a",
+        make_job(state="discarded", failure_kind="raised", error_fingerprint=b"\xab\x01", last_error="No such order").pk: "b",
+        make_job(task="shop.pay").pk: "c",
+        make_job(queue="bulk", args={"code": "007", "flag": True}).pk: "d",
+    }
+    selected = insights.select(wanted)
+    assert "".join(sorted(names[job.pk] for job in selected.jobs)) == found
+    assert selected.total == len(found)
+
+
+def test_a_search_for_an_id_finds_that_job_alone(make_job: Any) -> None:
+    make_job()
+    job = make_job()
+    selected = insights.select(Selection(text=f"  {job.pk} "))
+    assert [found.pk for found in selected.jobs] == [job.pk]
+    assert insights.select(Selection(text=str(job.pk), queue="other")).total == 0
+
+
+def test_what_no_index_serves_is_looked_for_among_the_newest_and_says_so(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "WINDOW", 3)
+    old = make_job(task="shop.old")
+    for _ in range(3):
+        make_job()
+    for number in range(4):
+        make_job(state="discarded", failure_kind="raised", finished_at=timezone.now() - timedelta(days=number), task="shop.old")
+    assert insights.select(Selection(task="shop.old")).searched == 3
+    assert [job.pk for job in insights.select(Selection(task="shop.old", state="available")).jobs] == []
+    assert [job.pk for job in insights.select(Selection(task="shop.old", queue="mail", text=str(old.pk))).jobs] == [old.pk]
+    failed = insights.select(Selection(failure_kind="raised"))
+    assert (failed.total, failed.searched) == (3, 3)
+
+
+def test_final_jobs_are_listed_by_when_they_finished_and_ties_keep_an_order(make_job: Any) -> None:
+    first = make_job(state="completed", finished_at="2026-01-03T00:00:00Z")
+    second = make_job(state="completed", finished_at="2026-01-02T00:00:00Z")
+    third = make_job(state="completed", finished_at="2026-01-03T00:00:00Z")
+    assert [job.pk for job in insights.select(Selection(state="completed")).jobs] == [third.pk, first.pk, second.pk]
+
+
+def test_errors_are_grouped_by_fingerprint_the_most_frequent_first(make_job: Any) -> None:
+    for number in range(3):
+        make_job(state="discarded", error_fingerprint=b"a", last_error=f"ValueError: {number}", failure_kind="raised")
+    make_job(state="retryable", error_fingerprint=b"b", last_error="KeyError: 1", queue="bulk", task="shop.pay")
+    make_job(state="completed", error_fingerprint=b"b", last_error="KeyError: 1")
+    make_job(state="discarded")
+    found = insights.error_clusters()
+    assert [(c.fingerprint, c.jobs, c.summary) for c in found.clusters] == [
+        (b"a".hex(), 3, "ValueError: 2"),
+        (b"b".hex(), 1, "KeyError: 1"),
+    ]
+    assert found.clusters[1].tasks == ["shop.pay"] and found.clusters[1].states == {"retryable": 1}
+    assert found.complete
+    assert [c.jobs for c in insights.error_clusters(queue="bulk").clusters] == [1]
+
+
+def test_health_reads_queues_workers_and_schedules(make_job: Any) -> None:
+    assert insights.health() == []
+    make_job(scheduled_at=timezone.now() - timedelta(seconds=1))
+    Schedule.objects.create(
+        key="nightly", queue="mail", task="t", interval_secs=60, next_run_at=timezone.now() - timedelta(hours=1)
+    )
+    assert {finding.code for finding in insights.health()} == {"no_worker", "schedules_late"}
+
+
+def test_the_number_of_statements_does_not_grow_with_the_rows(make_job: Any, make_worker: Any) -> None:
+    def statements() -> list[int]:
+        numbers = []
+        for read in (insights.queues, insights.workers, insights.error_clusters, insights.health):
+            with CaptureQueriesContext(
+                connection,
+            ) as caught:
+                read()
+            numbers.append(len(caught))
+        return numbers
+
+    def fill(number: int) -> None:
+        worker = make_worker(pid=number)
+        make_job(queue=f"q{number}")
+        make_job(queue=f"q{number}", state="executing", claimed_by=worker.pk)
+        make_job(queue=f"q{number}", state="discarded", error_fingerprint=str(number).encode(), last_error="x")
+
+    fill(0)
+    before = statements()
+    for number in range(1, 30):
+        fill(number)
+    assert statements() == before
+
+
+def test_everything_read_can_be_written_as_json(make_job: Any) -> None:
+    from dataclasses import asdict
+
+    from django.core.serializers.json import DjangoJSONEncoder
+
+    found = insights.find(make_job(state="discarded", error_fingerprint=b"\xff").pk)
+    assert found is not None
+    assert json.loads(json.dumps(asdict(insights.facts(found)), cls=DjangoJSONEncoder))["fingerprint"] == "ff"
+    assert AuditEntry.objects.count() == 0
+    assert Job.objects.count() == 1
