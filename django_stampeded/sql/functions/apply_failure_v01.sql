@@ -10,7 +10,7 @@
 -- A null delay means back-off by the count of what went wrong; 0 means at once. Counters stop at the largest smallint
 -- instead of failing. A final state frees the dedup slot; discarded leaves a dead letter where the job names a queue for it.
 CREATE OR REPLACE FUNCTION stampeded_apply_failure(p_job stampeded_jobs, p_kind text, p_error text,
-                                                   p_retry_delay_ms bigint, p_exit_status integer)
+                                                   p_retry_delay_ms bigint, p_exit_status bigint)
 RETURNS TABLE (was text, now_state text, dead_lettered boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -8,6 +8,9 @@
 -- way of reading disabled, what remains is the claim index in its own order, which stops at the limit and, by skip scan,
 -- passes over the jobs of the future that stand before the due ones in each priority. Custom plans prune partitions while
 -- planning; a generic one would lock every partition there is.
+--
+-- A queue with max_running is claimed from by one session at a time, which holds the queue's lock until it commits: the jobs
+-- it counts as running then include all that others have claimed, so the limit is exact. Other queues pay one look-up.
 CREATE OR REPLACE FUNCTION stampeded_claim(p_queue text, p_worker_id uuid, p_limit bigint DEFAULT 1, p_now timestamptz DEFAULT NULL)
 RETURNS SETOF stampeded_jobs
 LANGUAGE plpgsql ROWS 100
@@ -23,7 +26,9 @@ SET enable_indexscan = on
 SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
-    v_now timestamptz := coalesce(p_now, clock_timestamp());
+    v_now    timestamptz := coalesce(p_now, clock_timestamp());
+    v_limit  bigint := p_limit;
+    v_policy stampeded_queue_policies;
 BEGIN
     IF p_limit IS NULL OR p_limit < 0 THEN
         RAISE EXCEPTION 'p_limit must be 0 or more, not %', coalesce(p_limit::text, 'null')
@@ -32,8 +37,14 @@ BEGIN
     IF p_worker_id IS NULL THEN
         RAISE EXCEPTION 'p_worker_id must be the id of a registered worker, not null' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    IF p_limit = 0 OR EXISTS (SELECT FROM stampeded_queue_policies WHERE queue = p_queue AND paused_at IS NOT NULL) THEN
+    SELECT * INTO v_policy FROM stampeded_queue_policies WHERE queue = p_queue;
+    IF p_limit = 0 OR v_policy.paused_at IS NOT NULL THEN
         RETURN;
+    END IF;
+    IF v_policy.max_running IS NOT NULL THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended(p_queue, 'stampeded_jobs'::regclass::oid::bigint));
+        SELECT least(p_limit, greatest(v_policy.max_running - count(*), 0)) INTO v_limit
+          FROM stampeded_jobs WHERE queue = p_queue AND state IN ('claimed', 'executing');
     END IF;
     RETURN QUERY
     WITH due AS MATERIALIZED (
@@ -41,7 +52,7 @@ BEGIN
          WHERE queue = p_queue AND state IN ('available', 'retryable')
            AND scheduled_at <= v_now AND attempt < max_attempts
          ORDER BY priority, scheduled_at, id
-         LIMIT p_limit
+         LIMIT v_limit
            FOR UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE stampeded_jobs j

@@ -38,7 +38,8 @@ BEGIN
       FROM pg_attribute
      WHERE attrelid = 'stampeded_jobs'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '';
 
-    EXECUTE format('CREATE %s TABLE %I (LIKE stampeded_jobs INCLUDING ALL, CHECK (queue = %L AND queue IS NOT NULL))',
+    EXECUTE format('CREATE %s TABLE %I (LIKE stampeded_jobs INCLUDING ALL, '
+                   'CONSTRAINT stampeded_one_queue CHECK (queue = %L AND queue IS NOT NULL))',
                    CASE WHEN p_unlogged THEN 'UNLOGGED' END, v_table, p_queue);
     PERFORM stampeded_set_storage(v_table::regclass);
     CREATE TEMP TABLE stampeded_moved ON COMMIT DROP AS
@@ -70,6 +71,7 @@ BEGIN
     DELETE FROM stampeded_jobs_default WHERE queue = p_queue;
     ALTER TABLE stampeded_jobs_default ENABLE TRIGGER USER;
     EXECUTE format('ALTER TABLE stampeded_jobs ATTACH PARTITION %I FOR VALUES IN (%L)', v_table, p_queue);
+    EXECUTE format('ALTER TABLE %I DROP CONSTRAINT stampeded_one_queue', v_table);     -- it has spared ATTACH a scan
     PERFORM stampeded_install_triggers(v_table::regclass);
     DROP TABLE stampeded_moved;
 END $$;

@@ -1,7 +1,7 @@
 -- Reports a failure of the attempt that a worker owns; no row and no change for anybody else. The lock is taken before
 -- anything is decided, so of two reports of one attempt the second finds the job no longer executing.
 CREATE OR REPLACE FUNCTION stampeded_fail(p_queue text, p_id uuid, p_worker_id uuid, p_attempt bigint, p_kind text, p_error text,
-                                          p_retry_delay_ms bigint DEFAULT NULL, p_exit_status integer DEFAULT NULL)
+                                          p_retry_delay_ms bigint DEFAULT NULL, p_exit_status bigint DEFAULT NULL)
 RETURNS TABLE (was text, now_state text, dead_lettered boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -1,7 +1,7 @@
 -- Settles the jobs of a worker whose process has ended, as its supervisor saw: those that it had really started fail as
 -- worker_exited with the exit status, those that were only claimed are handed back uncharged; then the worker goes off the
 -- list. Waits for rows that the dead process's sessions still hold, so call it with a lock_timeout and again.
-CREATE OR REPLACE FUNCTION stampeded_settle_worker(p_worker_id uuid, p_started uuid[], p_error text, p_exit_status integer)
+CREATE OR REPLACE FUNCTION stampeded_settle_worker(p_worker_id uuid, p_started uuid[], p_error text, p_exit_status bigint)
 RETURNS TABLE (id uuid, queue text, now_state text, started boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

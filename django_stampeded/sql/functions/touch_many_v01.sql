@@ -19,7 +19,7 @@ BEGIN
     FOR v_queue IN SELECT DISTINCT q FROM unnest(p_queues) q ORDER BY q LOOP
         RETURN QUERY
         WITH held AS MATERIALIZED (
-            SELECT h.id, h.attempt FROM unnest(p_queues, p_ids, p_attempts) AS h(queue, id, attempt) WHERE h.queue = v_queue
+            SELECT DISTINCT h.id, h.attempt FROM unnest(p_queues, p_ids, p_attempts) AS h(queue, id, attempt) WHERE h.queue = v_queue
         ), own AS MATERIALIZED (
             SELECT j.id FROM held, stampeded_jobs j
              WHERE j.queue = v_queue AND j.id = held.id AND j.attempt = held.attempt

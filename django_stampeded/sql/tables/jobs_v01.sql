@@ -64,7 +64,7 @@ CREATE TABLE stampeded_jobs_default PARTITION OF stampeded_jobs DEFAULT;
 CREATE INDEX stampeded_jobs_id ON stampeded_jobs (id);
 CREATE INDEX stampeded_jobs_claim ON stampeded_jobs (queue, priority, scheduled_at, id)
     WHERE state IN ('available', 'retryable');
-CREATE INDEX stampeded_jobs_running ON stampeded_jobs (claimed_by)
+CREATE INDEX stampeded_jobs_running ON stampeded_jobs (queue, claimed_by)
     WHERE state IN ('claimed', 'executing');
 CREATE INDEX stampeded_jobs_finished ON stampeded_jobs (state, finished_at)
     WHERE state IN ('completed', 'discarded', 'cancelled');
