@@ -15,12 +15,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
+from django.conf import settings
+
 STOP_SECONDS = 15.0
 LAST_LINES = 5
 
 
 class Child:
-    """A `manage.py` command running beside the demo, with its output in a log file.
+    """A management command running beside the demo, with its output in a log file.
 
     name: what it is called in messages.  arguments: the command and its options.  log: where its output goes.
     """
@@ -28,7 +30,7 @@ class Child:
     def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
         self.name = name
         self.log = log
-        self._arguments = [sys.executable, str(Path(sys.argv[0]).resolve()), *arguments]
+        self._arguments = [sys.executable, "-m", "django", *arguments]
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Child:
@@ -40,6 +42,7 @@ class Child:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                cwd=settings.BASE_DIR,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
         return self
