@@ -236,32 +236,6 @@ def queues_with_work(cur: Any) -> list[str]:
     return [row[0] for row in cur.fetchall()]
 
 
-def held(cur: Any, worker_id: UUID) -> list[Ack]:
-    """The attempts that a worker owns, by the database's record."""
-    cur.execute(
-        "SELECT queue, id, attempt FROM stampeded_jobs WHERE claimed_by = %s::uuid AND state IN ('claimed', 'executing')",
-        [worker_id],
-    )
-    return [Ack._make(row) for row in cur.fetchall()]
-
-
-def states(cur: Any, acks: Sequence[Ack]) -> dict[UUID, str]:
-    """The states that jobs are in now, whoever owns them; a job that is gone is left out."""
-    cur.execute(
-        "SELECT j.id, j.state FROM unnest(%s::text[], %s::uuid[]) AS asked(queue, id), LATERAL "
-        "(SELECT id, state FROM stampeded_jobs WHERE queue = asked.queue AND id = asked.id OFFSET 0) j",
-        [[a.queue for a in acks], [a.id for a in acks]],
-    )
-    return dict(cur.fetchall())
-
-
-def describe_worker(cur: Any, worker_id: UUID, metadata: dict[str, Any]) -> None:
-    """Adds to what a worker says of itself; a key that stands already is replaced."""
-    cur.execute(
-        "UPDATE stampeded_workers SET metadata = metadata || %s::jsonb WHERE id = %s::uuid", [json.dumps(metadata), worker_id]
-    )
-
-
 def next_due(cur: Any, queues: Sequence[str]) -> float | None:
     """In how many seconds the earliest waiting job of these queues is due (negative: it is); None where none waits."""
     cur.execute(
