@@ -48,3 +48,173 @@ def begin_and_end(n: int, seconds: float) -> None:
 def sleep(seconds: float) -> None:
     """Wait."""
     time.sleep(seconds)
+
+
+@task(max_attempts=3, backoff_base=0.001, backoff_max=0.001)
+def fail(text: str = "failed") -> None:
+    """Raise."""
+    raise ValueError(text)
+
+
+@task(backoff_base=0.001, backoff_max=0.001)
+def fail_until(attempt: int) -> None:
+    """Raise until that attempt."""
+    if current_job().attempt < attempt:
+        raise ValueError("not yet")
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text for you")
+
+
+class Huge(Exception):
+    def __str__(self) -> str:
+        return "x" * 50_000_000
+
+
+ODD_ERRORS = {
+    "nul": lambda: ValueError("a\x00b"),
+    "surrogate": lambda: ValueError("\udcff"),
+    "unprintable": Unprintable,
+    "huge": Huge,
+    "bytes": lambda: ValueError(b"\x00\xff"),
+    "exit": lambda: SystemExit(3),
+    "interrupt": KeyboardInterrupt,
+}
+
+
+@task(max_attempts=1)
+def fail_oddly(kind: str) -> None:
+    """Raise what is hard to write down."""
+    raise ODD_ERRORS[kind]()
+
+
+@task
+def end_as(outcome: str) -> None:
+    """Raise an outcome, at the first attempt only."""
+    if rerun():
+        return
+    raise {"retry": RetryIn(0.05, "soon"), "snooze": Snooze(0.05), "cancel": Cancel("why"), "discard": Discard("why")}[outcome]
+
+
+def rerun() -> bool:
+    """Whether this job ran before; leaves a trace."""
+    job = current_job()
+    with connection.cursor() as cur:
+        cur.execute("SELECT count(*) FROM effects WHERE job = %s", [job.id])
+        before = cur.fetchone()[0]
+    record(job.attempt)
+    return bool(before)
+
+
+@task(timeout=0.2, max_attempts=1)
+def loop_for_ever() -> None:
+    """Never end by itself."""
+    while True:
+        time.sleep(0.01)
+
+
+@task
+def until_told(limit: float = 60.0) -> None:
+    """Run until the job is cancelled or its lease lost."""
+    job = current_job()
+    until = time.monotonic() + limit
+    record(1)
+    while time.monotonic() < until:
+        if job.lost or job.cancelled:
+            record(2)
+            return
+        time.sleep(0.01)
+
+
+@task(takes_context=True)
+def steps(job: JobContext, upto: int, fail_at: int = -1) -> None:
+    """Count from the last checkpoint on."""
+    start = (job.checkpointed or {"done": 0})["done"]
+    for n in range(start + 1, upto + 1):
+        with transaction.atomic():
+            record(n)
+            if n == fail_at and job.attempt == 1:
+                raise RetryIn(0)
+            job.checkpoint(done=n)
+
+
+@task(takes_context=True)
+def checkpoint_after_theft(job: JobContext) -> None:
+    """Write and checkpoint in one transaction, after somebody took the job away."""
+    with connections["default"].cursor() as cur:
+        cur.execute("UPDATE stampeded_jobs SET claimed_by = uuidv7() WHERE id = %s", [job.id])
+    with transaction.atomic():
+        record(1)
+        job.checkpoint(1)
+
+
+@task
+async def async_effect(n: int) -> None:
+    """Leave a trace from async code."""
+    from asgiref.sync import sync_to_async
+
+    await sync_to_async(record)(n)
+
+
+@task
+def enqueue_more(depth: int) -> None:
+    """A job that enqueues a job, and so on."""
+    record(depth)
+    if depth:
+        enqueue_more.enqueue(depth=depth - 1)
+
+
+@task
+def enqueue_and_fail(atomic: bool) -> None:
+    """Enqueue another job, then fail."""
+    if atomic:
+        with transaction.atomic():
+            noop.using(queue_name="left").enqueue()
+            raise Discard("after enqueueing")
+    noop.using(queue_name="left").enqueue()
+    raise Discard("after enqueueing")
+
+
+@task
+def hog(seconds: float) -> None:
+    """Compute in C without letting go of the interpreter's lock."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pow(3, 2_000_000)
+
+
+@task
+def leave_a_mess() -> None:
+    """End inside of a transaction, with autocommit off."""
+    connection.set_autocommit(False)
+    record(1)
+
+
+@task
+def backends(n: int) -> None:
+    """Use every database there is."""
+    for alias in connections:
+        with connections[alias].cursor() as cur:
+            cur.execute("SELECT 1")
+
+
+@task
+def log_something() -> None:
+    """Log."""
+    import logging
+
+    logging.getLogger("tests.testapp").warning("at work")
+
+
+@task
+def user_arguments(user_id: int) -> None:
+    """Needs an argument."""
+    record(user_id)
+
+
+@task
+def exit_process(status: int) -> None:
+    """End the process at once."""
+    os._exit(status)
