@@ -17,10 +17,13 @@ MakeJob = Callable[..., Job]
 
 @pytest.fixture
 def make_user(db: None, django_user_model: Any) -> MakeUser:
-    """make_user("ann", "view_job", "retry_job") is staff with these permissions; superuser=True has all."""
+    """make_user("ann", "view_job", "retry_job") is staff with these permissions; superuser=True has all.
 
-    def make(name: str, *permissions: str, staff: bool = True, superuser: bool = False) -> Any:
-        user = django_user_model.objects.create_user(name, password="x", is_staff=staff, is_superuser=superuser)
+    Hashing a password takes long on purpose, so only who logs in by the form gets one.
+    """
+
+    def make(name: str, *permissions: str, staff: bool = True, superuser: bool = False, password: str | None = None) -> Any:
+        user = django_user_model.objects.create_user(name, password=password, is_staff=staff, is_superuser=superuser)
         for codename in permissions:
             user.user_permissions.add(Permission.objects.get(content_type__app_label="stampeded", codename=codename))
         return user

@@ -69,7 +69,7 @@ def page(browser: Any) -> Iterator[Any]:
 def test_an_operator_finds_a_failed_job_and_retries_it(
     page: Any, live_server: Any, make_user: Any, make_job: Any, settings: Any
 ) -> None:
-    make_user("root", superuser=True)
+    make_user("root", superuser=True, password="x")
     job = make_job(
         state="discarded",
         attempt=3,
