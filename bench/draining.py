@@ -19,7 +19,7 @@ SECONDS = 600
 SINGLY = "a connection a thread, single claims and acks"
 WORKER = [
     *(sys.executable, "-m", "django", "runstampeded", "--drain", "--no-maintenance"),
-    *("--queue", "bench", "--threads", str(THREADS)),
+    *("--queue", "bench", "--threads", str(THREADS), "--verbosity", "0"),
 ]
 
 
@@ -61,4 +61,4 @@ def finished_rate(count: int) -> float:
     if completed != count:
         raise RuntimeError(f"{completed} of {count} jobs were completed: look at what the worker said.")
     seconds = server.value("SELECT extract(epoch FROM max(finished_at) - min(claimed_at))::float FROM stampeded_jobs")
-    return count / float(str(seconds))
+    return count / seconds

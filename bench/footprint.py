@@ -18,7 +18,7 @@ def footprint(sizes: Sizes) -> list[Line]:
     filled_at, before_drain = wal_position(), transactions()
     run_worker(WORKER)
     drained_at, after_drain = wal_position(), transactions()
-    heap = int(str(server.value("SELECT pg_relation_size('stampeded_jobs_default')")))
+    heap = server.value("SELECT pg_relation_size('stampeded_jobs_default')")
     return [
         Line("WAL, enqueue_many", f"{(filled_at - position) / count:,.0f} B a job"),
         Line("WAL, drain", f"{(drained_at - filled_at) / count:,.0f} B a job"),
@@ -30,4 +30,4 @@ def footprint(sizes: Sizes) -> list[Line]:
 
 
 def wal_position() -> int:
-    return int(str(server.value("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")))
+    return int(server.value("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"))

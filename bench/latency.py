@@ -16,7 +16,10 @@ from bench.rounds import Line, Sizes
 
 EVERY = 0.1
 START_SECONDS = 60.0
-WORKER = [sys.executable, "-m", "django", "runstampeded", "--queue", "bench", "--threads", "8"]
+WORKER = [
+    *(sys.executable, "-m", "django", "runstampeded"),
+    *("--queue", "bench", "--threads", "8", "--verbosity", "0"),
+]
 
 
 def started(sizes: Sizes) -> list[Line]:
@@ -77,4 +80,5 @@ def starts(notes: Path) -> dict[int, int]:
 def transactions() -> int:
     """The transactions that the server has counted so far in this database."""
     server.execute("SELECT pg_stat_force_next_flush()")
-    return int(str(server.value("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()")))
+    counted = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+    return int(server.value(counted))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import django
 
@@ -66,7 +67,7 @@ def empty() -> None:
     execute("CHECKPOINT")
 
 
-def execute(sql: str, *parameters: object) -> None:
+def execute(sql: str, *parameters: Any) -> None:
     """Runs one statement on Django's connection."""
     from django.db import connection
 
@@ -74,7 +75,7 @@ def execute(sql: str, *parameters: object) -> None:
         cursor.execute(sql, list(parameters) or None)
 
 
-def value(sql: str, *parameters: object) -> object:
+def value(sql: str, *parameters: Any) -> Any:
     """The first column of the first row that a statement returns."""
     from django.db import connection
 

@@ -125,8 +125,8 @@ def publish_report(import_id: int) -> None:
 @lru_cache(maxsize=4)
 def map_of(import_id: int) -> Map:
     """The places of an import; they never change once it has committed, so a process reads them once."""
-    places = Record.objects.filter(csv_import_id=import_id, latitude__isnull=False)
-    return Map(Place(*row) for row in places.values_list("latitude", "longitude", "pk"))
+    located = Record.objects.filter(csv_import_id=import_id, latitude__isnull=False, longitude__isnull=False)
+    return Map(Place(*row) for row in located.values_list("latitude", "longitude", "pk"))  # type: ignore[arg-type]
 
 
 def _record(source: CsvImport, row: csv_file.Row) -> Record:
