@@ -147,7 +147,7 @@ def check_database(databases: Sequence[str] | None = None) -> Iterator[CheckMess
         yield Error(str(exc), hint="Other encodings lack characters that arguments contain.", id="stampeded.E010")
     except DatabaseError as exc:
         yield Error(
-            f"The database {alias!r} does not answer: {str(exc).strip()}",
+            f"The database {alias!r} does not answer: {str(exc).strip().partition(chr(10))[0]}",
             hint="Check DATABASES and that the server is up.",
             id="stampeded.E011",
         )

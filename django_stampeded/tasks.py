@@ -110,7 +110,8 @@ class Task(Generic[P, R]):
         """`enqueue` for async code; it runs in the thread that Django's connections of the async context live in."""
         if positional:
             raise self._refusal()
-        return await sync_to_async(self.enqueue)(**args)
+        # partial, since an argument may be called self, as sync_to_async's own is.
+        return await sync_to_async(functools.partial(self.enqueue, **args))()
 
     def enqueue_many(self, many: Iterable[dict[str, Any]], /) -> list[EnqueuedJob]:
         """Writes a job for each dict of arguments, all or none, in a few statements.
