@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -85,6 +86,18 @@ def node_enqueue(node_command: Callable[..., subprocess.Popen[str]]) -> Callable
         return UUID(ended(node_command("enqueue.js", queue, task, json.dumps(arguments))).strip())
 
     return enqueue
+
+
+@pytest.fixture
+def python_worker(database_url: str) -> Callable[..., str]:
+    """Lets Python's worker empty the queues that are named with commas."""
+
+    def work(queues: str) -> str:
+        command = [sys.executable, "-m", "django", "runstampeded", "--drain", "--no-maintenance", "--queue", queues]
+        settings = {"DATABASE_URL": database_url, "DJANGO_SETTINGS_MODULE": "example_project.settings"}
+        return run(command, env={**os.environ, **settings}, cwd=HERE.parent.parent)
+
+    return work
 
 
 @pytest.fixture

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +15,8 @@ from django.db import connection
 
 from django_stampeded import enqueue, task_by_name
 from django_stampeded.models import Job, Worker
+from example_project.imports.models import CsvImport
+from example_project.imports.tasks import import_file
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -32,6 +36,14 @@ def until(condition) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.02)
+
+
+@pytest.fixture
+def waiting_import(tmp_path: Path) -> CsvImport:
+    """An import of two rows for which nobody has enqueued a job yet."""
+    path = tmp_path / "rows.csv"
+    path.write_text("name\na\nb\n")
+    return CsvImport.objects.create(source=str(path), folder=str(tmp_path))
 
 
 @pytest.fixture
@@ -84,6 +96,29 @@ def test_a_waiting_worker_in_node_gets_the_job_and_leaves_when_told_to(live_node
     live_node_worker.send_signal(signal.SIGTERM)
     assert live_node_worker.wait(SECONDS) == 0
     assert not Worker.objects.exists()
+
+
+def test_python_runs_what_node_enqueued(node_enqueue, python_worker, waiting_import):
+    job = node_enqueue("node", import_file.name, import_id=waiting_import.pk)
+    python_worker("node")
+    assert Job.objects.get(id=job).state == "completed"
+    assert list(waiting_import.records.values_list("label", flat=True)) == ["a", "b"]
+
+
+def test_python_runs_what_psql_enqueued(run_psql, python_worker, waiting_import):
+    args = json.dumps({"import_id": waiting_import.pk})
+    job = run_psql(script="enqueue.sql", queue="sql", task=import_file.name, args=args).strip()
+    python_worker("sql")
+    assert Job.objects.get(id=job).state == "completed"
+    assert waiting_import.records.count() == 2
+
+
+def test_python_discards_what_node_enqueued_with_arguments_that_do_not_fit(node_enqueue, python_worker):
+    job = node_enqueue("node", import_file.name, importing=7)
+    python_worker("node")
+    refused = Job.objects.get(id=job)
+    assert (refused.state, refused.failure_kind) == ("discarded", "unrecoverable")
+    assert "importing" in refused.last_error or "import_id" in refused.last_error
 
 
 def test_psql_runs_what_node_enqueued(node_enqueue, run_psql):
