@@ -39,7 +39,7 @@ BEGIN
     END LOOP;
     FOR found IN
         SELECT c.oid::regclass FROM pg_class c
-        WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
+        WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND c.relkind IN ('r', 'p')
           AND NOT c.relispartition AND c.relname LIKE 'stampeded\\_%'
     LOOP
         EXECUTE format('SELECT EXISTS (SELECT FROM %s)', found) INTO has_rows;

@@ -79,6 +79,14 @@ def test_a_job_that_is_not_running_is_due_at_once_when_retried(sql: SqlClient, s
     assert [again.id for again in sql.claim()] == [job.id]
 
 
+@pytest.mark.parametrize("state", FINAL)
+def test_a_job_that_plain_sql_has_put_into_a_final_state_can_be_retried(sql: SqlClient, state: str) -> None:
+    id = sql.enqueue(state=state, failure_kind="raised", attempt=3, max_attempts=3)
+    (answer,) = sql.call("stampeded_retry", "q", id)
+    assert answer.now_state == "available" and sql.job(id).failure_kind is None
+    assert [again.id for again in sql.claim()] == [id]
+
+
 @pytest.mark.parametrize("state", RUNNING)
 def test_a_running_job_is_not_retried(sql: SqlClient, state: str) -> None:
     refused(sql, "retry", job_in(sql, state))

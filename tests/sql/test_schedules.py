@@ -261,17 +261,3 @@ def test_the_reason_goes_when_the_schedule_is_edited(sql: SqlClient, zone: str) 
     sql.change("stampeded_schedules", {"key": "bad"}, timezone=zone, paused=False)
     assert row(sql, "bad").set_aside_reason is None
     assert fire(sql, "bad")
-
-
-@pytest.mark.parametrize("zone", ["UTC+3", "NOPE+3", "+05:30", "Americas/Vancouver", "", "<x>3"])
-def test_a_time_zone_that_python_and_the_server_do_not_share_is_refused_when_saved(sql: SqlClient, zone: str) -> None:
-    with pytest.raises(psycopg.Error):
-        schedule(sql, **CRON, timezone=zone)
-    schedule(sql, **CRON)
-    with pytest.raises(psycopg.Error):
-        sql.change("stampeded_schedules", {"key": "k"}, timezone=zone)
-
-
-@pytest.mark.parametrize("zone", ["UTC", "Etc/UTC", "Europe/Paris", "America/Argentina/Buenos_Aires", "Asia/Kolkata"])
-def test_a_time_zone_of_the_world_is_taken(sql: SqlClient, zone: str) -> None:
-    assert schedule(sql, **CRON, timezone=zone).timezone == zone

@@ -9,16 +9,16 @@ AS $$
 BEGIN
     RETURN QUERY
     UPDATE stampeded_jobs j
-       SET state = CASE WHEN j.finished_at IS NULL THEN j.state ELSE 'available' END,
+       SET state = CASE WHEN j.state = 'retryable' THEN j.state ELSE 'available' END,
            scheduled_at = least(j.scheduled_at, clock_timestamp()),
            attempt = least(j.attempt, 32766),
            max_attempts = greatest(j.max_attempts, least(j.attempt, 32766) + 1),
-           interruptions = CASE WHEN j.finished_at IS NULL THEN j.interruptions ELSE 0 END,
-           deferrals = CASE WHEN j.finished_at IS NULL THEN j.deferrals ELSE 0 END,
-           failure_kind = CASE WHEN j.finished_at IS NULL THEN j.failure_kind END,
-           last_error = CASE WHEN j.finished_at IS NULL THEN j.last_error END,
-           error_fingerprint = CASE WHEN j.finished_at IS NULL THEN j.error_fingerprint END,
-           interrupted_checkpoint = CASE WHEN j.finished_at IS NULL THEN j.interrupted_checkpoint END,
+           interruptions = CASE WHEN j.state IN ('available', 'retryable') THEN j.interruptions ELSE 0 END,
+           deferrals = CASE WHEN j.state IN ('available', 'retryable') THEN j.deferrals ELSE 0 END,
+           failure_kind = CASE WHEN j.state IN ('available', 'retryable') THEN j.failure_kind END,
+           last_error = CASE WHEN j.state IN ('available', 'retryable') THEN j.last_error END,
+           error_fingerprint = CASE WHEN j.state IN ('available', 'retryable') THEN j.error_fingerprint END,
+           interrupted_checkpoint = CASE WHEN j.state IN ('available', 'retryable') THEN j.interrupted_checkpoint END,
            finished_at = NULL
      WHERE j.queue = p_queue AND j.id = p_id AND j.state NOT IN ('claimed', 'executing')
     RETURNING old.state, new.state;
