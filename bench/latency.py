@@ -22,30 +22,46 @@ WORKER = [
 ]
 
 
+LISTENER = [sys.executable, "-m", "bench.listener"]
+OWN_TRANSACTIONS = 2
+BARE = "LISTEN and one claim, bare"
+
+
 def started(sizes: Sizes) -> list[Line]:
-    """The spread of the delays of single jobs, a tenth of a second apart."""
-    with TemporaryDirectory() as folder, idle_worker(Path(folder) / "starts") as notes:
-        delays = measure(notes, sizes.latency)
-    cuts = quantiles(delays, n=100, method="inclusive")
-    figures = {"p50": cuts[49], "p95": cuts[94], "p99": cuts[98]}
-    return [Line(f"commit to start, {name}", f"{delay * 1000:.2f} ms") for name, delay in figures.items()]
+    """The spread of the delays of single jobs, a tenth of a second apart, in rounds by turns."""
+    delays: dict[str, list[float]] = {BARE: [], "runstampeded": []}
+    for _ in range(sizes.rounds):
+        for name, command in ((BARE, LISTENER), ("runstampeded", WORKER)):
+            with TemporaryDirectory() as folder, idle_worker(command, Path(folder) / "starts") as notes:
+                delays[name] += measure(notes, sizes.latency)
+    cuts = {name: quantiles(each, n=100, method="inclusive") for name, each in delays.items()}
+    return [
+        Line(
+            what=f"{name}, p{percent}",
+            figure=f"{each[percent - 1] * 1000:.2f} ms",
+            ratio=f"{each[percent - 1] / cuts[BARE][percent - 1]:.2f}",
+        )
+        for name, each in cuts.items()
+        for percent in (50, 95, 99)
+    ]
 
 
 def idle(sizes: Sizes) -> list[Line]:
     """What a worker with nothing to do asks of the server."""
-    with TemporaryDirectory() as folder, idle_worker(Path(folder) / "starts"):
+    with TemporaryDirectory() as folder, idle_worker(WORKER, Path(folder) / "starts"):
+        time.sleep(sizes.idle_seconds / 4)  # the server learns of a session's transactions with a delay
         before = transactions()
         time.sleep(sizes.idle_seconds)
-        rate = (transactions() - before) / sizes.idle_seconds
-    return [Line("transactions of an idle worker with maintenance", f"{rate:.1f} /s", "", "< 2")]
+        rate = max(0, transactions() - before - OWN_TRANSACTIONS) / sizes.idle_seconds
+    return [Line("transactions of a worker with maintenance and nothing to do", f"{rate:.1f} /s", "", "< 2")]
 
 
 @contextmanager
-def idle_worker(notes: Path) -> Iterator[Path]:
+def idle_worker(command: list[str], notes: Path) -> Iterator[Path]:
     """A worker process that has proved, by running a job, that it is up."""
     server.empty()
     notes.touch()
-    worker = subprocess.Popen(WORKER, stdout=subprocess.DEVNULL)
+    worker = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         measure(notes, 1)
         time.sleep(1)

@@ -20,10 +20,10 @@ class Sizes:
     single: int = 2_000
     bulk: int = 10_000
     drain: int = 10_000
-    latency: int = 100
+    latency: int = 50
     plan: int = 100_000
     claims: int = 30
-    idle_seconds: float = 10.0
+    idle_seconds: float = 20.0
     processes: int = 8
     rounds: int = 5
 

@@ -57,13 +57,14 @@ def make_bare_table() -> None:
 
 
 def empty() -> None:
-    """Takes all jobs away, and what earlier rounds left for the disk to do."""
+    """Takes all jobs and workers away, and what earlier rounds left for the disk to do."""
     tables = value(
         "SELECT string_agg(c.oid::regclass::text, ', ') FROM pg_class c WHERE c.relkind IN ('r', 'p') "
         "AND c.relnamespace = current_schema()::regnamespace AND c.relname = ANY (%s)",
         ["stampeded_jobs", "stampeded_count_deltas", BARE],
     )
     execute(f"TRUNCATE {tables}")
+    execute("DELETE FROM stampeded_workers")  # one that is left behind would have every INSERT notify
     execute("CHECKPOINT")
 
 

@@ -9,27 +9,32 @@ import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import UUID
 
 import psycopg
 
 from bench import server
+
+CLAIM = "SELECT id, args, attempt FROM stampeded_claim(%s, %s, 1)"
+COMPLETE = "SELECT * FROM stampeded_complete(%s, %s, %s, %s)"
 
 
 def drain(number: int) -> None:
     from bench.tasks import QUEUE, nothing
 
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
-        worker = one(
-            connection,
-            "INSERT INTO stampeded_workers (hostname, pid, queues) VALUES ('bench', %s, ARRAY[%s]) RETURNING id",
-            *(os.getpid(), QUEUE),
-        )[0]
-        claim = "SELECT id, args, attempt FROM stampeded_claim(%s, %s, 1)"
-        while job := one(connection, claim, QUEUE, worker):
+        worker = registered(connection)
+        while job := one(connection, CLAIM, QUEUE, worker):
             identity, arguments, attempt = job
             nothing(**arguments)
-            one(connection, "SELECT * FROM stampeded_complete(%s, %s, %s, %s)", QUEUE, identity, worker, attempt)
+            one(connection, COMPLETE, QUEUE, identity, worker, attempt)
         connection.execute("DELETE FROM stampeded_workers WHERE id = %s", [worker])
+
+
+def registered(connection: psycopg.Connection[Any]) -> UUID:
+    """The id of a new worker."""
+    insert = "INSERT INTO stampeded_workers (hostname, pid, queues) VALUES ('bench', %s, '{bench}') RETURNING id"
+    return one(connection, insert, os.getpid())[0]
 
 
 def one(connection: psycopg.Connection[Any], sql: str, *parameters: object) -> Any:

@@ -32,7 +32,11 @@ def touch_row(key: int, n: int) -> None:
 @task(name="bench.note_start", queue_name=QUEUE)
 def note_start(n: int, path: str) -> None:
     """Notes when its body began, on the clock that all processes of a machine share."""
-    began = time.monotonic_ns()
+    note(n, path, time.monotonic_ns())
+
+
+def note(n: int, path: str, began: int) -> None:
+    """Adds a line to the file that the starts are read from."""
     file = os.open(path, os.O_WRONLY | os.O_APPEND)
     os.write(file, f"{n} {began}\n".encode())
     os.close(file)
