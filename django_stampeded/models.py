@@ -183,6 +183,10 @@ class Schedule(models.Model):
         ONCE = "once", _("run once, late")
         SKIP = "skip", _("skip")
 
+    class OverlapPolicy(models.TextChoices):
+        ALLOW = "allow", _("allow")
+        SKIP = "skip", _("skip while the last run is going")
+
     key = models.TextField(_("key"), primary_key=True)
     queue = models.TextField(_("queue"))
     task = models.TextField(_("task"))
@@ -194,20 +198,39 @@ class Schedule(models.Model):
     cron_expr = models.TextField(_("cron expression"), null=True, blank=True)
     next_run_at = models.DateTimeField(_("next run"), db_default=Now())
     last_run_at = models.DateTimeField(_("last run"), null=True, blank=True)
-    dst_policy = models.TextField(_("DST policy"), choices=DstPolicy.choices, db_default=DstPolicy.INSTANT.value)
+    dst_policy = models.TextField(
+        _("DST policy"),
+        choices=DstPolicy.choices,
+        blank=True,
+        db_default=DstPolicy.INSTANT.value,
+        help_text=_("Left out, the expression decides."),
+    )
     timezone = models.TextField(_("time zone"), db_default="UTC")
     missed_policy = models.TextField(_("missed runs"), choices=MissedPolicy.choices, db_default=MissedPolicy.ONCE.value)
     paused = models.BooleanField(_("paused"), db_default=False)
     created_at = models.DateTimeField(_("created at"), db_default=Now(), editable=False)
     updated_at = models.DateTimeField(_("updated at"), db_default=Now(), editable=False)
     set_aside_reason = models.TextField(_("set aside because"), null=True, editable=False)
+    options = models.JSONField(_("options of its jobs"), blank=True, db_default=Value({}, models.JSONField()))
+    overlap_policy = models.TextField(
+        _("overlapping runs"), choices=OverlapPolicy.choices, db_default=OverlapPolicy.ALLOW.value
+    )
+    jitter_secs = models.PositiveIntegerField(_("jitter (s)"), db_default=0)
+    last_job_id = models.UUIDField(_("last job"), null=True, editable=False)
+    declared = models.JSONField(_("declared as"), null=True, editable=False)
+    declared_at = models.DateTimeField(_("declared at"), null=True, editable=False)
 
     class Meta:
         db_table = "stampeded_schedules"
         verbose_name = _("schedule")
         verbose_name_plural = _("schedules")
         permissions = [("run_schedule", _("Can run schedules now"))]
-        triggers = [_KeepUpdatedAt(name="schedule_updated_at")]
+        triggers = [
+            _KeepUpdatedAt(
+                name="schedule_updated_at",
+                condition=pgtrigger.AnyChange(exclude=["updated_at", "declared_at"]),
+            )
+        ]
 
     def __str__(self) -> str:
         return self.key
@@ -223,6 +246,8 @@ class CronOccurrence(models.Model):
     occurrence_token = models.TextField(_("occurrence"))
     job_id = models.UUIDField(_("job"), null=True)
     enqueued_at = models.DateTimeField(_("enqueued at"), db_default=Now())
+    planned_at = models.DateTimeField(_("planned for"), null=True)
+    skipped = models.TextField(_("skipped because"), null=True)
 
     class Meta:
         db_table = "stampeded_cron_occurrences"

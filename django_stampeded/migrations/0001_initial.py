@@ -69,7 +69,12 @@ FUNCTIONS = [
     "claim_due_schedules_v01",
     "set_aside_schedule_v01",
     "clear_set_aside_v01",
+    "replan_edited_v01",
+    "occurrence_token_v01",
+    "enqueue_scheduled_v01",
     "fire_schedule_v01",
+    "skip_schedule_v01",
+    "run_schedule_v01",
     "vacuum_health_v01",
     "index_density_v01",
     "partition_health_v01",
@@ -151,6 +156,8 @@ class Migration(migrations.Migration):
                                 verbose_name="enqueued at",
                             ),
                         ),
+                        ("planned_at", models.DateTimeField(null=True, verbose_name="planned for")),
+                        ("skipped", models.TextField(null=True, verbose_name="skipped because")),
                     ],
                     options={
                         "verbose_name": "occurrence",
@@ -424,8 +431,10 @@ class Migration(migrations.Migration):
                         (
                             "dst_policy",
                             models.TextField(
+                                blank=True,
                                 choices=[("instant", "instant"), ("wall_clock", "wall clock")],
                                 db_default="instant",
+                                help_text="Left out, the expression decides.",
                                 verbose_name="DST policy",
                             ),
                         ),
@@ -458,6 +467,38 @@ class Migration(migrations.Migration):
                         (
                             "set_aside_reason",
                             models.TextField(editable=False, null=True, verbose_name="set aside because"),
+                        ),
+                        (
+                            "options",
+                            models.JSONField(
+                                blank=True,
+                                db_default=models.Value({}, models.JSONField()),
+                                verbose_name="options of its jobs",
+                            ),
+                        ),
+                        (
+                            "overlap_policy",
+                            models.TextField(
+                                choices=[("allow", "allow"), ("skip", "skip while the last run is going")],
+                                db_default="allow",
+                                verbose_name="overlapping runs",
+                            ),
+                        ),
+                        (
+                            "jitter_secs",
+                            models.PositiveIntegerField(db_default=0, verbose_name="jitter (s)"),
+                        ),
+                        (
+                            "last_job_id",
+                            models.UUIDField(editable=False, null=True, verbose_name="last job"),
+                        ),
+                        (
+                            "declared",
+                            models.JSONField(editable=False, null=True, verbose_name="declared as"),
+                        ),
+                        (
+                            "declared_at",
+                            models.DateTimeField(editable=False, null=True, verbose_name="declared at"),
                         ),
                     ],
                     options={
@@ -568,9 +609,9 @@ class Migration(migrations.Migration):
             trigger=pgtrigger.compiler.Trigger(
                 name="schedule_updated_at",
                 sql=pgtrigger.compiler.UpsertTriggerSql(
-                    condition='WHEN (OLD."args" IS DISTINCT FROM (NEW."args") OR OLD."created_at" IS DISTINCT FROM (NEW."created_at") OR OLD."cron_expr" IS DISTINCT FROM (NEW."cron_expr") OR OLD."dst_policy" IS DISTINCT FROM (NEW."dst_policy") OR OLD."interval_secs" IS DISTINCT FROM (NEW."interval_secs") OR OLD."key" IS DISTINCT FROM (NEW."key") OR OLD."last_run_at" IS DISTINCT FROM (NEW."last_run_at") OR OLD."meta" IS DISTINCT FROM (NEW."meta") OR OLD."missed_policy" IS DISTINCT FROM (NEW."missed_policy") OR OLD."next_run_at" IS DISTINCT FROM (NEW."next_run_at") OR OLD."paused" IS DISTINCT FROM (NEW."paused") OR OLD."priority" IS DISTINCT FROM (NEW."priority") OR OLD."queue" IS DISTINCT FROM (NEW."queue") OR OLD."set_aside_reason" IS DISTINCT FROM (NEW."set_aside_reason") OR OLD."task" IS DISTINCT FROM (NEW."task") OR OLD."tenant_id" IS DISTINCT FROM (NEW."tenant_id") OR OLD."timezone" IS DISTINCT FROM (NEW."timezone"))',
+                    condition='WHEN (OLD."args" IS DISTINCT FROM (NEW."args") OR OLD."created_at" IS DISTINCT FROM (NEW."created_at") OR OLD."cron_expr" IS DISTINCT FROM (NEW."cron_expr") OR OLD."declared" IS DISTINCT FROM (NEW."declared") OR OLD."dst_policy" IS DISTINCT FROM (NEW."dst_policy") OR OLD."interval_secs" IS DISTINCT FROM (NEW."interval_secs") OR OLD."jitter_secs" IS DISTINCT FROM (NEW."jitter_secs") OR OLD."key" IS DISTINCT FROM (NEW."key") OR OLD."last_job_id" IS DISTINCT FROM (NEW."last_job_id") OR OLD."last_run_at" IS DISTINCT FROM (NEW."last_run_at") OR OLD."meta" IS DISTINCT FROM (NEW."meta") OR OLD."missed_policy" IS DISTINCT FROM (NEW."missed_policy") OR OLD."next_run_at" IS DISTINCT FROM (NEW."next_run_at") OR OLD."options" IS DISTINCT FROM (NEW."options") OR OLD."overlap_policy" IS DISTINCT FROM (NEW."overlap_policy") OR OLD."paused" IS DISTINCT FROM (NEW."paused") OR OLD."priority" IS DISTINCT FROM (NEW."priority") OR OLD."queue" IS DISTINCT FROM (NEW."queue") OR OLD."set_aside_reason" IS DISTINCT FROM (NEW."set_aside_reason") OR OLD."task" IS DISTINCT FROM (NEW."task") OR OLD."tenant_id" IS DISTINCT FROM (NEW."tenant_id") OR OLD."timezone" IS DISTINCT FROM (NEW."timezone"))',
                     func="NEW.updated_at := clock_timestamp(); RETURN NEW;",
-                    hash="47a5d7fdcc9a6d4b2ead8da31ae39ec567c1549a",
+                    hash="3e233a762a162a6f3c40eefceb54592b01c7ed0c",
                     ignore_func_name="_pgtrigger_should_ignore",
                     operation="UPDATE",
                     pgid="pgtrigger_schedule_updated_at_0be3b",

@@ -1,16 +1,17 @@
 -- Fires the occurrence of a schedule that is due and moves the schedule on, in the caller's transaction; returns the job, or
--- null where there is nothing to fire: not due, paused, unknown, or fired before.
+-- null where there is nothing to fire: not due, paused, unknown, fired before, or (overlap_policy 'skip') the job of the last
+-- occurrence isn't final yet, which the ledger then says.
 --
--- The ledger's unique token makes an occurrence fire once, whoever computed it. A wall-clock expression is known by its local
--- minute, so that a repeated local hour fires once; everything else by its instant (a wall-clock interval shorter than a
--- minute would else lose occurrences). A null p_next_run_at means never again. A schedule that can't fire (its time zone is
--- unknown, its job is refused) is set aside with the reason, so that it stops no other.
+-- The ledger's unique token (stampeded_occurrence_token) makes an occurrence fire once, whoever computed it. A null
+-- p_next_run_at means never again. A schedule that can't fire (its time zone is unknown, its job is refused) is set aside with
+-- the reason, so that it stops no other.
 CREATE OR REPLACE FUNCTION stampeded_fire_schedule(p_key text, p_next_run_at timestamptz) RETURNS uuid
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
     v_schedule   stampeded_schedules;
+    v_overlaps   boolean;
     v_occurrence bigint;
     v_job        uuid;
 BEGIN
@@ -20,17 +21,17 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
+    v_overlaps := v_schedule.overlap_policy = 'skip' AND EXISTS (
+        SELECT FROM stampeded_jobs
+         WHERE id = v_schedule.last_job_id AND state IN ('available', 'claimed', 'executing', 'retryable'));
     BEGIN
-        INSERT INTO stampeded_cron_occurrences (cron_key, occurrence_token)
-        VALUES (p_key, CASE WHEN v_schedule.dst_policy = 'wall_clock' AND v_schedule.cron_expr IS NOT NULL
-                       THEN to_char(v_schedule.next_run_at AT TIME ZONE v_schedule.timezone, 'YYYY-MM-DD HH24:MI')
-                       ELSE floor(extract(epoch FROM v_schedule.next_run_at))::bigint::text END)
+        INSERT INTO stampeded_cron_occurrences (cron_key, occurrence_token, planned_at, skipped)
+        VALUES (p_key, stampeded_occurrence_token(v_schedule), v_schedule.next_run_at,
+                CASE WHEN v_overlaps THEN format('overlap: job %s of the last run was not final yet', v_schedule.last_job_id) END)
         ON CONFLICT (cron_key, occurrence_token) DO NOTHING
         RETURNING id INTO v_occurrence;
-        IF v_occurrence IS NOT NULL THEN
-            INSERT INTO stampeded_jobs (queue, task, args, meta, tenant_id, priority)
-            VALUES (v_schedule.queue, v_schedule.task, v_schedule.args, v_schedule.meta, v_schedule.tenant_id, v_schedule.priority)
-            RETURNING id INTO v_job;
+        IF v_occurrence IS NOT NULL AND NOT v_overlaps THEN
+            v_job := stampeded_enqueue_scheduled(v_schedule, true);
             UPDATE stampeded_cron_occurrences SET job_id = v_job WHERE id = v_occurrence;
         END IF;
     EXCEPTION WHEN data_exception OR integrity_constraint_violation THEN
@@ -38,12 +39,10 @@ BEGIN
         PERFORM stampeded_set_aside_schedule(p_key, SQLERRM);
         RETURN NULL;
     END;
-    UPDATE stampeded_schedules
-       SET last_run_at = CASE WHEN v_job IS NULL THEN last_run_at ELSE clock_timestamp() END,
-           next_run_at = coalesce(p_next_run_at, next_run_at)
-     WHERE key = p_key;
     IF p_next_run_at IS NULL THEN
         PERFORM stampeded_set_aside_schedule(p_key, 'it has no next occurrence');
+    ELSE
+        UPDATE stampeded_schedules SET next_run_at = p_next_run_at WHERE key = p_key;
     END IF;
     RETURN v_job;
 END $$;

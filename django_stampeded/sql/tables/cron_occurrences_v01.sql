@@ -5,6 +5,8 @@ CREATE TABLE stampeded_cron_occurrences (
     occurrence_token text        NOT NULL,
     job_id           uuid,
     enqueued_at      timestamptz NOT NULL DEFAULT now(),
+    planned_at       timestamptz, -- when it was due; enqueued_at tells how late it was dealt with
+    skipped          text,        -- why there is no job
     UNIQUE (cron_key, occurrence_token)
 );
 

@@ -18,6 +18,12 @@ CREATE TABLE stampeded_schedules (
     created_at       timestamptz NOT NULL DEFAULT now(),
     updated_at       timestamptz NOT NULL DEFAULT now(),
     set_aside_reason text,       -- why firing gave up on this schedule; set together with paused
+    options          jsonb       NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(options) = 'object'),  -- other columns of its jobs
+    overlap_policy   text        NOT NULL DEFAULT 'allow' CHECK (overlap_policy IN ('allow', 'skip')),
+    jitter_secs      integer     NOT NULL DEFAULT 0 CHECK (jitter_secs >= 0),
+    last_job_id      uuid,
+    declared         jsonb,       -- what the code last said, null where no code did
+    declared_at      timestamptz, -- when it last said so, null once it no longer does
     CONSTRAINT stampeded_schedules_one_timing CHECK (num_nonnulls(interval_secs, cron_expr) = 1)
 );
 
