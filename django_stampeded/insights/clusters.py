@@ -13,13 +13,12 @@ from django_stampeded.conf import settings
 from django_stampeded.insights.alias import chosen
 from django_stampeded.insights.errors import LONGEST_ERROR, summary_of
 from django_stampeded.insights.redaction import Redactor
-from django_stampeded.insights.selection import newest_first
+from django_stampeded.insights.selection import GROUPED, newest_first
 from django_stampeded.models import Job
 from django_stampeded.states import State
 
 EXAMINED = 5_000
 SHOWN = 50
-GROUPED = (State.RETRYABLE, State.DISCARDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +92,11 @@ def error_clusters(queue: str | None = None, using: str | None = None) -> Cluste
 
 
 def _newest_failed(state: State, queue: str | None, alias: str) -> list[tuple[Any, ...]]:
-    jobs = Job.objects.using(alias).filter(state=state)
+    jobs = Job.objects.using(alias).filter(state=state, error_fingerprint__isnull=False)
     if queue is not None:
         jobs = jobs.filter(queue=queue)
     columns = ("error_fingerprint", "id", "queue", "task", "state", "failure_kind", "finished_at", "scheduled_at")
-    newest = newest_first(jobs, state).values_list(*columns)[:EXAMINED]
-    return [row for row in newest if row[0] is not None]
+    return list(newest_first(jobs, state).values_list(*columns)[:EXAMINED])
 
 
 def _errors_of(ids: list[UUID], alias: str) -> dict[UUID, str | None]:

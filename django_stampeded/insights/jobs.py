@@ -141,7 +141,9 @@ def situation(job: Job, now: datetime, using: str | None = None) -> QueueSituati
 def _ahead_of(job: Job, now: datetime, alias: str) -> int:
     sooner = Q(priority__lt=job.priority) | Q(priority=job.priority, scheduled_at__lt=job.scheduled_at)
     due = Job.objects.using(alias).filter(sooner, queue=job.queue, state__in=WAITING, scheduled_at__lte=now)
-    return due.exclude(pk=job.pk)[: AHEAD_COUNTED_TO + 1].count()
+    # In the order of the claim index, so that it is what gets read, whatever the planner thinks of the numbers.
+    in_order = due.exclude(pk=job.pk).order_by("priority", "scheduled_at", "id")
+    return in_order[: AHEAD_COUNTED_TO + 1].count()
 
 
 def _policy_part(policy: QueuePolicy | None) -> dict[str, Any]:

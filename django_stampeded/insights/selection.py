@@ -22,12 +22,16 @@ from django_stampeded.insights.alias import chosen
 from django_stampeded.insights.queues import counts_by_queue, total
 from django_stampeded.insights.redaction import Redactor
 from django_stampeded.models import Job
-from django_stampeded.states import FINAL, State
+from django_stampeded.states import FINAL, FailureKind, State
 
 WINDOW = 20_000
 COUNTED_TO = 20_000
 RECENT = 1_000
-FAILED = (State.RETRYABLE, State.DISCARDED, State.CANCELLED)
+GROUPED = (State.RETRYABLE, State.DISCARDED)
+"""The states whose jobs are indexed by the fingerprint of their error."""
+REFUSALS = (FailureKind.THROTTLED, FailureKind.BREAKER_OPEN)
+"""Kinds of failure that leave no error and no fingerprint."""
+Counts = Mapping[str, Mapping[str, int]]
 HEAVY_COLUMNS = ("args", "meta", "checkpoint", "errors", "last_error", "attempted_by", "dedup_key", "dedup_scope")
 
 
@@ -88,7 +92,7 @@ def parse_id(text: str) -> UUID | None:
 def select(
     selection: Selection,
     using: str | None = None,
-    counts: Mapping[str, Mapping[str, int]] | None = None,
+    counts: Counts | None = None,
 ) -> Selected:
     """The jobs that a selection means, newest first, with their number.
 
@@ -106,15 +110,19 @@ def select(
     if not all(_storable(part) for part in astuple(selection)):
         return Selected(jobs.none(), 0)
     jobs = jobs.filter(**_indexed_part(selection))
+    known = counts_by_queue(alias) if counts is None else counts
     if selection.indexed:
-        known = counts_by_queue(alias) if counts is None else counts
         number = total(known, selection.queue or None, selection.state or None)
         return Selected(newest_first(jobs, selection.state), number)
     wanted = _searched_part(selection)
     if selection.job_id is not None:
         jobs = jobs.filter(wanted, pk=selection.job_id)
         return Selected(newest_first(jobs), jobs.count())
-    window, cut = _window(jobs, selection)
+    if selection.fingerprint and selection.state in {"", *GROUPED}:
+        # An index has the fingerprints of these states, by id: nothing needs to be cut off.
+        jobs = newest_first(jobs.filter(wanted, state__in=GROUPED))
+        return Selected(jobs, jobs[:COUNTED_TO].count())
+    window, cut = _window(jobs, selection, known)
     jobs = newest_first(jobs.filter(window).filter(wanted), selection.state)
     return Selected(jobs, jobs[:COUNTED_TO].count(), searched=WINDOW if cut else None)
 
@@ -124,20 +132,38 @@ def newest_first(jobs: QuerySet[Job], state: str = "") -> QuerySet[Job]:
     return jobs.order_by("-finished_at", "-id") if state in FINAL else jobs.order_by("-id")
 
 
-def _window(jobs: QuerySet[Job], selection: Selection) -> tuple[Q, bool]:
+def _window(jobs: QuerySet[Job], selection: Selection, counts: Counts) -> tuple[Q, bool]:
     """Narrows to the newest WINDOW jobs, of each failed state where failures are wanted; and whether that cut any off."""
-    states: Sequence[str] = [selection.state]
-    if not selection.state and (selection.failure_kind or selection.fingerprint):
-        states = FAILED
     windows: list[Q] = []
     cut = False
-    for state in states:
-        of_state = Q(state=state) if state else Q()
-        column = "finished_at" if state in FINAL else "id"
-        oldest = newest_first(jobs.filter(of_state), state).values_list(column, flat=True)[WINDOW : WINDOW + 1].first()
-        cut = cut or oldest is not None
-        windows.append(of_state if oldest is None else of_state & Q(**{f"{column}__gt": oldest}))
+    for state in _states_of(selection):
+        part = _part(state, selection)
+        oldest = None
+        if total(counts, selection.queue or None, state or None) > WINDOW:
+            column = "finished_at" if state in FINAL else "id"
+            rows = newest_first(jobs.filter(part), state).values_list(column, flat=True)
+            oldest = rows[WINDOW : WINDOW + 1].first()
+        if oldest is not None:
+            cut = True
+            part &= Q(**{f"{column}__gt": oldest})
+        windows.append(part)
     return reduce(or_, windows), cut
+
+
+def _states_of(selection: Selection) -> Sequence[str]:
+    """The states to look into: those that a failure kind can be found in, where no state is chosen."""
+    if selection.state or not selection.failure_kind:
+        return [selection.state]
+    return [State.CANCELLED] if selection.failure_kind == FailureKind.CANCELLED else GROUPED
+
+
+def _part(state: str, selection: Selection) -> Q:
+    """The jobs of a state, said so that an index of few entries serves it."""
+    if not state:
+        return Q()
+    if state == State.RETRYABLE and selection.failure_kind not in {"", *REFUSALS}:
+        return Q(state=state, error_fingerprint__isnull=False)
+    return Q(state=state)
 
 
 def _indexed_part(selection: Selection) -> dict[str, str]:

@@ -117,16 +117,16 @@ def _on_selected(action: str, alias: str, options: dict[str, Any], extra: dict[s
         raise CommandError("--all alone would mean every job: add --queue, --state, --task, --kind, --error or --search.")
     selected = insights.select(chosen, alias)
     waiting = selected.jobs.filter(actions.ELIGIBLE[action])
-    first = list(waiting.values_list("queue", "id")[: BATCH + 1])
-    number = f"{len(first)}" if len(first) <= BATCH else f"more than {BATCH}"
+    found = list(waiting.values_list("queue", "id")[: BATCH + 1])
+    number = f"{len(found)}" if len(found) <= BATCH else f"more than {BATCH}"
     _confirm(f"{action.replace('_', ' ').capitalize()} {number} jobs", alias, options)
     whole = actions.BulkReport()
-    while pairs := first[:BATCH]:
+    while pairs := found[:BATCH]:
         report = actions.on_each(action, pairs, actor=whoever(), seconds=float("inf"), using=alias, **extra)
         whole.merge(report)
         if not report.done:
             break
-        first = list(waiting.values_list("queue", "id")[:BATCH]) if len(first) > BATCH else []
+        found = list(waiting.values_list("queue", "id")[: BATCH + 1]) if len(found) > BATCH else []
     return whole
 
 
