@@ -219,6 +219,7 @@ class Schedule(models.Model):
     last_job_id = models.UUIDField(_("last job"), null=True, editable=False)
     declared = models.JSONField(_("declared as"), null=True, editable=False)
     declared_at = models.DateTimeField(_("declared at"), null=True, editable=False)
+    replan = models.BooleanField(_("to be planned"), db_default=False, editable=False)
 
     class Meta:
         db_table = "stampeded_schedules"

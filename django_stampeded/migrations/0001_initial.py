@@ -500,6 +500,10 @@ class Migration(migrations.Migration):
                             "declared_at",
                             models.DateTimeField(editable=False, null=True, verbose_name="declared at"),
                         ),
+                        (
+                            "replan",
+                            models.BooleanField(db_default=False, editable=False, verbose_name="to be planned"),
+                        ),
                     ],
                     options={
                         "verbose_name": "schedule",
@@ -609,9 +613,9 @@ class Migration(migrations.Migration):
             trigger=pgtrigger.compiler.Trigger(
                 name="schedule_updated_at",
                 sql=pgtrigger.compiler.UpsertTriggerSql(
-                    condition='WHEN (OLD."args" IS DISTINCT FROM (NEW."args") OR OLD."created_at" IS DISTINCT FROM (NEW."created_at") OR OLD."cron_expr" IS DISTINCT FROM (NEW."cron_expr") OR OLD."declared" IS DISTINCT FROM (NEW."declared") OR OLD."dst_policy" IS DISTINCT FROM (NEW."dst_policy") OR OLD."interval_secs" IS DISTINCT FROM (NEW."interval_secs") OR OLD."jitter_secs" IS DISTINCT FROM (NEW."jitter_secs") OR OLD."key" IS DISTINCT FROM (NEW."key") OR OLD."last_job_id" IS DISTINCT FROM (NEW."last_job_id") OR OLD."last_run_at" IS DISTINCT FROM (NEW."last_run_at") OR OLD."meta" IS DISTINCT FROM (NEW."meta") OR OLD."missed_policy" IS DISTINCT FROM (NEW."missed_policy") OR OLD."next_run_at" IS DISTINCT FROM (NEW."next_run_at") OR OLD."options" IS DISTINCT FROM (NEW."options") OR OLD."overlap_policy" IS DISTINCT FROM (NEW."overlap_policy") OR OLD."paused" IS DISTINCT FROM (NEW."paused") OR OLD."priority" IS DISTINCT FROM (NEW."priority") OR OLD."queue" IS DISTINCT FROM (NEW."queue") OR OLD."set_aside_reason" IS DISTINCT FROM (NEW."set_aside_reason") OR OLD."task" IS DISTINCT FROM (NEW."task") OR OLD."tenant_id" IS DISTINCT FROM (NEW."tenant_id") OR OLD."timezone" IS DISTINCT FROM (NEW."timezone"))',
+                    condition='WHEN (OLD."args" IS DISTINCT FROM (NEW."args") OR OLD."created_at" IS DISTINCT FROM (NEW."created_at") OR OLD."cron_expr" IS DISTINCT FROM (NEW."cron_expr") OR OLD."declared" IS DISTINCT FROM (NEW."declared") OR OLD."dst_policy" IS DISTINCT FROM (NEW."dst_policy") OR OLD."interval_secs" IS DISTINCT FROM (NEW."interval_secs") OR OLD."jitter_secs" IS DISTINCT FROM (NEW."jitter_secs") OR OLD."key" IS DISTINCT FROM (NEW."key") OR OLD."last_job_id" IS DISTINCT FROM (NEW."last_job_id") OR OLD."last_run_at" IS DISTINCT FROM (NEW."last_run_at") OR OLD."meta" IS DISTINCT FROM (NEW."meta") OR OLD."missed_policy" IS DISTINCT FROM (NEW."missed_policy") OR OLD."next_run_at" IS DISTINCT FROM (NEW."next_run_at") OR OLD."options" IS DISTINCT FROM (NEW."options") OR OLD."overlap_policy" IS DISTINCT FROM (NEW."overlap_policy") OR OLD."paused" IS DISTINCT FROM (NEW."paused") OR OLD."priority" IS DISTINCT FROM (NEW."priority") OR OLD."queue" IS DISTINCT FROM (NEW."queue") OR OLD."replan" IS DISTINCT FROM (NEW."replan") OR OLD."set_aside_reason" IS DISTINCT FROM (NEW."set_aside_reason") OR OLD."task" IS DISTINCT FROM (NEW."task") OR OLD."tenant_id" IS DISTINCT FROM (NEW."tenant_id") OR OLD."timezone" IS DISTINCT FROM (NEW."timezone"))',
                     func="NEW.updated_at := clock_timestamp(); RETURN NEW;",
-                    hash="3e233a762a162a6f3c40eefceb54592b01c7ed0c",
+                    hash="aba6a982557238bd0fb8da85abb92140e5424cec",
                     ignore_func_name="_pgtrigger_should_ignore",
                     operation="UPDATE",
                     pgid="pgtrigger_schedule_updated_at_0be3b",

@@ -1,6 +1,6 @@
 -- Fires the occurrence of a schedule that is due and moves the schedule on, in the caller's transaction; returns the job, or
--- null where there is nothing to fire: not due, paused, unknown, fired before, or (overlap_policy 'skip') the job of the last
--- occurrence isn't final yet, which the ledger then says.
+-- null where there is nothing to fire: not due, paused, unknown, fired before, or (as the ledger then says) another job has
+-- the dedup scope of its jobs, or its overlap_policy is 'skip' and the job of the last occurrence isn't final yet.
 --
 -- The ledger's unique token (stampeded_occurrence_token) makes an occurrence fire once, whoever computed it. A null
 -- p_next_run_at means never again. A schedule that can't fire (its time zone is unknown, its job is refused) is set aside with
@@ -32,7 +32,9 @@ BEGIN
         RETURNING id INTO v_occurrence;
         IF v_occurrence IS NOT NULL AND NOT v_overlaps THEN
             v_job := stampeded_enqueue_scheduled(v_schedule, true);
-            UPDATE stampeded_cron_occurrences SET job_id = v_job WHERE id = v_occurrence;
+            UPDATE stampeded_cron_occurrences
+               SET job_id = v_job, skipped = CASE WHEN v_job IS NULL THEN 'duplicate: another job has its dedup scope' END
+             WHERE id = v_occurrence;
         END IF;
     EXCEPTION WHEN data_exception OR integrity_constraint_violation THEN
         RAISE WARNING 'schedule % is set aside: %', quote_literal(p_key), SQLERRM;

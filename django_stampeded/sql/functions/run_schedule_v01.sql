@@ -1,5 +1,5 @@
 -- Enqueues a job of a schedule now, due or not, paused or not, beside its planned occurrences; returns the job, null for an
--- unknown schedule. The ledger has it too.
+-- unknown schedule and where another job has its dedup scope. The ledger has it too.
 CREATE OR REPLACE FUNCTION stampeded_run_schedule(p_key text) RETURNS uuid
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -13,6 +13,9 @@ BEGIN
         RETURN NULL;
     END IF;
     v_job := stampeded_enqueue_scheduled(v_schedule, false);
+    IF v_job IS NULL THEN
+        RETURN NULL;
+    END IF;
     INSERT INTO stampeded_cron_occurrences (cron_key, occurrence_token, planned_at, job_id)
     VALUES (p_key, 'by hand ' || v_job, clock_timestamp(), v_job);
     RETURN v_job;

@@ -24,6 +24,7 @@ CREATE TABLE stampeded_schedules (
     last_job_id      uuid,
     declared         jsonb,       -- what the code last said, null where no code did
     declared_at      timestamptz, -- when it last said so, null once it no longer does
+    replan           boolean     NOT NULL DEFAULT false,  -- next_run_at is when it was edited, no occurrence
     CONSTRAINT stampeded_schedules_one_timing CHECK (num_nonnulls(interval_secs, cron_expr) = 1)
 );
 

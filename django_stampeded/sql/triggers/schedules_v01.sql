@@ -6,7 +6,6 @@ CREATE TRIGGER stampeded_clear_set_aside BEFORE UPDATE ON stampeded_schedules FO
     EXECUTE FUNCTION stampeded_clear_set_aside();
 
 CREATE TRIGGER stampeded_replan_edited BEFORE UPDATE ON stampeded_schedules FOR EACH ROW
-    WHEN ((NEW.cron_expr, NEW.interval_secs, NEW.timezone, NEW.dst_policy)
-          IS DISTINCT FROM (OLD.cron_expr, OLD.interval_secs, OLD.timezone, OLD.dst_policy)
-          AND NEW.next_run_at = OLD.next_run_at)
+    WHEN ((NEW.next_run_at, NEW.cron_expr, NEW.interval_secs, NEW.timezone, NEW.dst_policy)
+          IS DISTINCT FROM (OLD.next_run_at, OLD.cron_expr, OLD.interval_secs, OLD.timezone, OLD.dst_policy))
     EXECUTE FUNCTION stampeded_replan_edited();
