@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -19,6 +20,8 @@ from tests.sql.client import SqlClient, search_path_option
 
 Connect = Callable[..., SqlClient]
 Params = dict[str, Any]
+
+NUMBERS = count()  # each folder of tests has a database of its own
 
 KEPT = ("dbname", "user", "password", "host", "port", "sslmode", "sslrootcert")
 
@@ -79,7 +82,7 @@ def database(server: Params, name: str, options: str = "") -> Iterator[Params]:
 @pytest.fixture(scope="session")
 def params(server: Params, django_db_blocker: Any) -> Iterator[Params]:
     """A database of these tests' own with the schema installed, for the whole session."""
-    with database(server, f"stampeded_sql_{os.getpid()}") as params:
+    with database(server, f"stampeded_sql_{os.getpid()}_{next(NUMBERS)}") as params:
         with django_db_blocker.unblock():
             migrate(params)
         yield params

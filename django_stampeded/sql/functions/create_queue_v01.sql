@@ -2,10 +2,11 @@
 -- DEFAULT partition move along, whatever their state.
 --
 -- The name of the table is a readable stub and a digest, since a queue's name may be longer than a table's and hold any
--- character; which queue it holds is told by its bound alone. Attaching needs the DEFAULT partition to itself for a moment.
--- Waiting for that in the lock's queue would stop everybody behind an open transaction that has enqueued, so it asks
--- briefly and again, and gives up after about 30 s. Copying is done before the lock, as it is the long part: what changed
--- meanwhile (seen by the row's xmin) is copied anew under it.
+-- character; which queue it holds is told by its bound alone. Attaching needs the DEFAULT partition to itself for a moment,
+-- and nobody writing through the parent: an INSERT that has chosen the DEFAULT partition and waits there would be refused by
+-- it afterwards. Waiting for that in the lock's queue would stop everybody behind an open transaction that has enqueued, so
+-- it asks briefly and again, and gives up after about 30 s. Copying is done before the lock, as it is the long part: what
+-- changed meanwhile (seen by the row's xmin) is copied anew under it.
 CREATE OR REPLACE FUNCTION stampeded_create_queue(p_queue text, p_unlogged boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -50,6 +51,7 @@ BEGIN
     LOOP
         BEGIN
             PERFORM set_config('lock_timeout', '200ms', true);
+            LOCK TABLE ONLY stampeded_jobs IN SHARE ROW EXCLUSIVE MODE;
             LOCK TABLE stampeded_jobs_default IN ACCESS EXCLUSIVE MODE;
             EXIT;
         EXCEPTION WHEN lock_not_available THEN
