@@ -11,35 +11,38 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import islice, repeat
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, ProgrammingError, connections, router, transaction
 
-from django_stampeded.encoding import MAX_BYTES, too_large
-from django_stampeded.exceptions import SchemaMismatch, StampededError
+from django_stampeded.encoding import MAX_BYTES, canonical, too_large
+from django_stampeded.exceptions import InvalidArguments, SchemaMismatch, StampededError
 from django_stampeded.signals import job_enqueued
 
 if TYPE_CHECKING:
     from django.db.backends.utils import CursorWrapper
     from django.db.models import Model
 
-CHUNK_JOBS = 2_000
-CHUNK_CHARACTERS = 4_194_304
+FIRST_LOOK = 100
+PORTION_JOBS = 2_000
+PORTION_CHARACTERS = 4_194_304
 
 SURELY_FITS = MAX_BYTES // 8
 """Up to here JSON text fits into MAX_BYTES as jsonb; `[0,0,0...]` grows most, to six times its text."""
 
 _TRIES = 10
 
+T = TypeVar("T")
 
-@dataclass(frozen=True, slots=True)
-class EnqueuedJob:
+
+class EnqueuedJob(NamedTuple):
     """A job in its queue. `created` is False where a job with the same dedup scope was already there; `id` is its id."""
 
     id: UUID
@@ -60,8 +63,9 @@ class Column:
 class Blueprint:
     """What the jobs of one task have in common, and the statements made from it once.
 
-    `columns` are those that differ from the table's defaults, `meta` the JSON text of the one that may be large;
-    `dedup_period` is that of jobs with a scope; `using` is a database alias, None for the router's choice.
+    `columns` are those that differ from the table's defaults, `meta` the JSON text of the one that may be large. `scope` is
+    their dedup scope, or `unique` says what it is made from: "task", "args" or the names of some; `period` goes with it.
+    `using` is a database alias, None for the router's choice.
     """
 
     def __init__(
@@ -71,18 +75,34 @@ class Blueprint:
         columns: Sequence[Column] = (),
         *,
         meta: str = "{}",
-        dedup_period: str | None = None,
+        scope: str | None = None,
+        unique: str | tuple[str, ...] | None = None,
+        period: str | None = None,
         using: str | None = None,
     ) -> None:
         self.task = task
         self.queue = queue
         self.using = using
-        self.dedup_period = dedup_period
         self.meta = meta
+        self.scope = f"unique:{task}" if unique == "task" else scope
+        self.unique = None if unique == "task" else unique
+        self.period = period
         if meta != "{}":
             columns = [*columns, Column("meta", meta, "CAST(%s AS jsonb)")]
         self.columns = [Column("queue", queue, "CAST(%s AS text)"), Column("task", task, "CAST(%s AS text)"), *columns]
         self.values = [each.value for each in self.columns]
+
+    @property
+    def has_scope(self) -> bool:
+        """Whether jobs are written only if their scope is free."""
+        return self.scope is not None or self.unique is not None
+
+    def scope_of(self, args: str) -> str:
+        """The dedup scope of a job with these arguments."""
+        if self.scope is not None:
+            return self.scope
+        names = None if isinstance(self.unique, str) else self.unique
+        return f"unique:{self.task}:{hashlib.sha256(canonical(args, names).encode()).hexdigest()}"
 
     @functools.cached_property
     def single(self) -> str:
@@ -132,38 +152,98 @@ CROSS JOIN LATERAL (
 """
 
 
-def insert(blueprint: Blueprint, args: str, scope: str | None) -> EnqueuedJob:
-    """Writes one job with `args`, a JSON text, unless `scope` is taken; then the job that holds it is returned."""
+def insert(blueprint: Blueprint, args: str) -> EnqueuedJob:
+    """Writes one job with `args`, a JSON text, unless its scope is taken; then the job that holds it is returned."""
     using = _alias(blueprint)
     with _explained(using), connections[using].cursor() as cursor:
         _check_sizes(cursor, blueprint, (args,))
-        if scope is None:
+        if blueprint.has_scope:
+            job = _insert_unless_taken(cursor, blueprint, [args])[0]
+        else:
             cursor.execute(blueprint.single, [*blueprint.values, args])
             job = EnqueuedJob(cursor.fetchone()[0], blueprint.queue, blueprint.task, True)
-        else:
-            job = _insert_unless_taken(cursor, blueprint, [args], [scope])[0]
     _announce([job], using)
     return job
 
 
-def insert_many(blueprint: Blueprint, rows: Iterable[tuple[str, str | None]]) -> list[EnqueuedJob]:
-    """Writes a job for each pair of args and scope, all or none, holding one chunk of them in memory at a time.
+def insert_many(blueprint: Blueprint, items: Iterable[T], encode: Callable[[T], str]) -> list[EnqueuedJob]:
+    """Writes a job for each item, all or none, holding two portions of them in memory at a time.
 
-    The result is in the order of `rows` and has the job already there in place of each duplicate.
+    `encode` gives the JSON text of an item's arguments. The result is in the order of the items and has the job already
+    there in place of each duplicate.
     """
     using = _alias(blueprint)
     jobs: list[EnqueuedJob] = []
+    source = iter(items)
     with _explained(using), transaction.atomic(using=using), connections[using].cursor() as cursor:
-        for args, scopes in _chunks(rows):
+        args = _first_portion(source, encode)
+        while args:
             _check_sizes(cursor, blueprint, args)
-            if not scopes:
+            # Taken while the connection is idle, for the iterable may be one that queries it.
+            following = list(islice(source, _portion_after(args)))
+            if blueprint.has_scope:
+                if not jobs:
+                    _take_turn(cursor, blueprint, alone=not following)
+                jobs += _insert_unless_taken(cursor, blueprint, args)
+                args = _encoded(following, encode, len(jobs))
+                continue
+            with _in_flight(cursor):
                 cursor.execute(blueprint.bulk, [*blueprint.values, f"[{','.join(args)}]"])
+                args = _encoded(following, encode, len(jobs) + len(args))
                 # Rows are inserted, and so returned, in the order of the array's elements.
-                jobs += [EnqueuedJob(row[0], blueprint.queue, blueprint.task, True) for row in cursor.fetchall()]
-            else:
-                jobs += _insert_unless_taken(cursor, blueprint, args, scopes)
+                ids = [row[0] for row in cursor.fetchall()]
+            jobs += map(EnqueuedJob, ids, repeat(blueprint.queue), repeat(blueprint.task), repeat(True))
     _announce(jobs, using)
     return jobs
+
+
+def _first_portion(source: Iterator[T], encode: Callable[[T], str]) -> list[str]:
+    args = _encoded(list(islice(source, FIRST_LOOK)), encode, 0)
+    if args:
+        args += _encoded(list(islice(source, max(0, _portion_after(args) - len(args)))), encode, len(args))
+    return args
+
+
+def _take_turn(cursor: CursorWrapper, blueprint: Blueprint, *, alone: bool) -> None:
+    """Keeps two bulks from waiting for each other's scopes.
+
+    Those of one portion can't: each asks for its scopes in sorted order. One of several portions asks anew in each, so it
+    has the task to itself until its transaction ends.
+    """
+    if blueprint.unique is None:
+        return
+    shared = "_shared" if alone else ""
+    name = f"stampeded {blueprint.queue} {blueprint.task}"
+    cursor.execute(f"SELECT pg_advisory_xact_lock{shared}(hashtextextended(%s, 0))", [name])
+
+
+def _encoded(portion: list[T], encode: Callable[[T], str], first: int) -> list[str]:
+    texts: list[str] = []
+    try:
+        for item in portion:
+            texts.append(encode(item))
+    except InvalidArguments as exc:
+        number = first + len(texts)
+        raise InvalidArguments(f"Item {number} of enqueue_many: {exc}", argument=exc.argument) from None
+    return texts
+
+
+def _portion_after(args: Sequence[str]) -> int:
+    """How many jobs to take next, if they are as large as those of the last portion."""
+    each = sum(map(len, args)) // len(args) + 1
+    return max(1, min(PORTION_JOBS, PORTION_CHARACTERS // each))
+
+
+def _in_flight(cursor: CursorWrapper) -> AbstractContextManager[Any]:
+    """While it lasts, a statement that was executed runs in the server until its rows are fetched.
+
+    Not where somebody wraps statements: a wrapper may put another statement in front (pgtrigger.ignore does), which
+    can't be sent that way, or measure how long one takes.
+    """
+    connection = cursor.db
+    if connection.execute_wrappers:
+        return nullcontext()
+    return connection.connection.pipeline()
 
 
 def _alias(blueprint: Blueprint) -> str:
@@ -176,26 +256,8 @@ def _job_model() -> type[Model]:
     return apps.get_model("stampeded", "Job")
 
 
-def _chunks(rows: Iterable[tuple[str, str | None]]) -> Iterator[tuple[list[str], list[str]]]:
-    """Chunks of args and of scopes; no scopes where the task has none."""
-    args: list[str] = []
-    scopes: list[str] = []
-    size = 0
-    for text, scope in rows:
-        args.append(text)
-        if scope is not None:
-            scopes.append(scope)
-        size += len(text)
-        if len(args) == CHUNK_JOBS or size >= CHUNK_CHARACTERS:
-            yield args, scopes
-            args, scopes, size = [], [], 0
-    if args:
-        yield args, scopes
-
-
-def _insert_unless_taken(
-    cursor: CursorWrapper, blueprint: Blueprint, args: list[str], scopes: Sequence[str]
-) -> list[EnqueuedJob]:
+def _insert_unless_taken(cursor: CursorWrapper, blueprint: Blueprint, args: list[str]) -> list[EnqueuedJob]:
+    scopes = [blueprint.scope_of(each) for each in args]
     first = {scope: index for index, scope in reversed(list(enumerate(scopes)))}
     # Everyone asks for the keys in the same order, so that two that want the same ones can't wait for each other.
     missing = sorted(first)
@@ -203,7 +265,7 @@ def _insert_unless_taken(
     created: set[str] = set()
     for _ in range(_TRIES):
         texts = [args[first[scope]] for scope in missing]
-        cursor.execute(blueprint.bulk_unique, [*blueprint.values, blueprint.dedup_period, texts, missing])
+        cursor.execute(blueprint.bulk_unique, [*blueprint.values, blueprint.period, texts, missing])
         inserted = {scope: id for id, scope in cursor.fetchall()}
         created |= inserted.keys()
         ids |= inserted
@@ -223,13 +285,15 @@ def _holders(cursor: CursorWrapper, blueprint: Blueprint, scopes: list[str]) -> 
     if not scopes:
         return {}
     digests = [hashlib.sha256(scope.encode()).digest() for scope in scopes]
-    period = blueprint.dedup_period
+    period = blueprint.period
     cursor.execute(_HOLDERS, [scopes, digests, blueprint.queue, period, period, period])
     return dict(cursor.fetchall())
 
 
 def _check_sizes(cursor: CursorWrapper, blueprint: Blueprint, args: Iterable[str]) -> None:
     """Asks the database how large what may be too large is: a CHECK that fails would spoil the transaction."""
+    if max(len(blueprint.meta), *map(len, args)) <= SURELY_FITS:
+        return
     for path, text in (*(("args", each) for each in args), ("meta", blueprint.meta)):
         if len(text) > SURELY_FITS:
             cursor.execute("SELECT pg_column_size(%s::jsonb)", [text])

@@ -11,5 +11,5 @@ from django.dispatch import Signal
 job_enqueued = Signal()
 """A job was enqueued, in a transaction that may yet roll back; not sent for a duplicate.
 
-`sender`: the Task class. `job`: the EnqueuedJob. `using`: the alias of the database it was written to.
+`sender`: the class EnqueuedJob. `job`: the EnqueuedJob. `using`: the alias of the database it was written to.
 """

@@ -7,9 +7,8 @@ then leaves the writing to enqueueing.py and the running to the worker.
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
@@ -19,7 +18,7 @@ from asgiref.sync import sync_to_async
 from django_stampeded import registry
 from django_stampeded.arguments import Signature
 from django_stampeded.conf import settings
-from django_stampeded.encoding import canonical, encode
+from django_stampeded.encoding import encode
 from django_stampeded.enqueueing import Blueprint, Column, EnqueuedJob, insert, insert_many
 from django_stampeded.exceptions import InvalidArguments, InvalidOption, UnknownTask
 from django_stampeded.options import LONGEST_BASE_MS, Options, checked
@@ -102,9 +101,7 @@ class Task(Generic[P, R]):
         """
         if positional:
             raise self._refusal()
-        blueprint = self._current_blueprint()
-        text, scope = self._encoded(args)
-        return insert(blueprint, text, scope)
+        return insert(self._current_blueprint(), self._encoded(args))
 
     async def aenqueue(self, /, *positional: Any, **args: Any) -> EnqueuedJob:
         """`enqueue` for async code; it runs in the thread that Django's connections of the async context live in."""
@@ -121,8 +118,7 @@ class Task(Generic[P, R]):
 
         Example: `import_csv.enqueue_many({"path": path} for path in paths)`
         """
-        blueprint = self._current_blueprint()
-        return insert_many(blueprint, self._encoded_each(many))
+        return insert_many(self._current_blueprint(), many, self._encoded)
 
     async def aenqueue_many(self, many: Iterable[dict[str, Any]], /) -> list[EnqueuedJob]:
         """`enqueue_many` for async code."""
@@ -168,32 +164,18 @@ class Task(Generic[P, R]):
             queue,
             _columns(self),
             meta=encode(self.meta, path="meta"),
-            dedup_period=self.dedup_period,
+            scope=self.dedup,
+            unique=self.unique,
+            period=self.dedup_period,
             using=self.database,
         )
 
-    def _encoded(self, args: dict[str, Any]) -> tuple[str, str | None]:
+    def _encoded(self, args: dict[str, Any]) -> str:
+        if not isinstance(args, dict):
+            raise InvalidArguments(f"The arguments are of type {type(args).__name__}: pass a dict of named ones.")
         if self.signature is not None:
             self.signature.check(args)
-        text = encode(args)
-        return text, self._scope(text)
-
-    def _encoded_each(self, many: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str | None]]:
-        for index, args in enumerate(many):
-            try:
-                if not isinstance(args, dict):
-                    raise InvalidArguments(f"it is of type {type(args).__name__}: pass a dict of named arguments.")
-                yield self._encoded(args)
-            except InvalidArguments as exc:
-                raise InvalidArguments(f"Item {index} of enqueue_many: {exc}", argument=exc.argument) from None
-
-    def _scope(self, text: str) -> str | None:
-        if self.dedup is not None or self.unique is None:
-            return self.dedup
-        if self.unique == "task":
-            return f"unique:{self.name}"
-        names = None if isinstance(self.unique, str) else self.unique
-        return f"unique:{self.name}:{hashlib.sha256(canonical(text, names).encode()).hexdigest()}"
+        return encode(args)
 
     def _refusal(self) -> InvalidArguments:
         return InvalidArguments(f"Task {self.name!r} was given positional arguments: pass them by name.")

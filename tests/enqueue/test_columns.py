@@ -151,7 +151,7 @@ def test_any_queue_and_task_name_is_stored_as_given(name):
 def test_defaults_of_a_task_are_the_tables_own():
     """So that a column that is left out means the same as one that is written."""
     assert _columns(task(name="shop.defaults")(lambda: None)) == []
-    job = insert(Blueprint("shop.defaults", "default"), "{}", None)
+    job = insert(Blueprint("shop.defaults", "default"), "{}")
     written = row(job.id)
     assert (written["max_attempts"], written["max_interruptions"], written["max_deferrals"]) == (25, 1, 100)
     assert (written["expire_seconds"], written["backoff_base_ms"], written["backoff_max_ms"]) == (3600, 1000, 3_600_000)

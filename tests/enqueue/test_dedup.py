@@ -169,20 +169,21 @@ def test_a_scope_asked_for_in_an_open_transaction_waits_for_its_outcome(in_threa
 
 
 @transactional
-def test_bulk_enqueuers_that_want_the_same_scopes_in_another_order_never_deadlock(in_thread):
+@pytest.mark.parametrize("count", [200, enqueueing.PORTION_JOBS + 500], ids=["one portion", "two portions"])
+def test_bulk_enqueuers_that_want_the_same_scopes_in_another_order_never_deadlock(in_thread, count):
     together = threading.Barrier(4)
 
     def enqueue(step):
         def run():
             for round_ in range(5):
                 together.wait(60)
-                sync.enqueue_many([{"a": n, "b": round_} for n in range(200)][::step])
+                sync.enqueue_many([{"a": n, "b": round_} for n in range(count)][::step])
 
         return run
 
     for thread in [in_thread(enqueue(step)) for step in (1, -1, 1, -1)]:
         thread.value()
-    assert Job.objects.count() == 1_000
+    assert Job.objects.count() == 5 * count
 
 
 def when_looked_up(action):

@@ -107,7 +107,7 @@ def test_a_lazy_text_is_stored_in_the_language_of_the_moment():
 
 
 def test_an_item_of_a_bulk_that_is_no_dict_is_refused():
-    with pytest.raises(InvalidArguments, match="Item 1 of enqueue_many: it is of type str: pass a dict"):
+    with pytest.raises(InvalidArguments, match="Item 1 of enqueue_many: The arguments are of type str: pass a dict"):
         keep.enqueue_many([{}, "path"])
     with pytest.raises(InvalidArguments, match="Item 0 of enqueue_many: Task 'shop.resize' is missing 'path'"):
         resize.enqueue_many([{"width": 1}])
