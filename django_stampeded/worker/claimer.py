@@ -73,6 +73,7 @@ class Claimer(Loop):
         self._spell = claims.Spell()
         self._deep: frozenset[str] = frozenset()
         self._full = False
+        self._crowded = False
         self._turn = 0
         self._known: list[str] = list(options.selection.queues or ())
         self._listed_at: float | None = None
@@ -100,7 +101,7 @@ class Claimer(Loop):
     def cycle(self) -> None:
         """Look once, then sleep until it is worth looking again."""
         self.run_once()
-        if not (self._heard or self._heard_anything):
+        if self._crowded or not (self._heard or self._heard_anything):
             self.wake.wait(self._rest())
 
     def run_once(self) -> ClaimReport:
@@ -113,12 +114,13 @@ class Claimer(Loop):
             self._give_back()
         cur = self.link.cursor()
         self._settle_in(cur, worker_id)
-        if desk.room() <= 0:
-            desk.hungry = True
+        desk.hungry = True  # first, so that a slot that becomes free from here on is not missed
+        self._crowded = desk.room() <= 0
+        if self._crowded:
             return NOTHING
         last_look = self.options.drain and not desk.held
         if last_look:
-            self._heard_anything, self._listed_at = True, None
+            self._heard_anything = True
         report = self._look(cur, worker_id)
         if last_look and not report.claimed:
             self.drained()
@@ -126,7 +128,8 @@ class Claimer(Loop):
 
     def _look(self, cur: Cursor, worker_id: UUID) -> ClaimReport:
         if self._deep or self._heard_anything:
-            self._heard_anything = False
+            if self._heard_anything:
+                self._heard_anything, self._listed_at, self._look_at = False, None, 0.0
             self._heard.clear()
             if self._is_stale():
                 self._list_queues(cur)
@@ -154,7 +157,6 @@ class Claimer(Loop):
         if asked is None:
             desk.hungry = bool(self._deep)
             return NOTHING
-        desk.hungry = True  # before the claim, so that a slot that becomes free during it is not missed
         jobs = self._send(cur, worker_id, asked)
         self._deep = claims.deep_queues(asked, Counter(job.queue for job in jobs), self._deep)
         desk.hungry = bool(self._deep)
@@ -205,7 +207,7 @@ class Claimer(Loop):
     def _rest(self) -> float:
         """Seconds to sleep if nothing rings."""
         desk = self.desk
-        if desk.waiting and not desk.parked:
+        if self._crowded or (desk.waiting and not desk.parked):
             return PATIENCE_S
         if self._full:
             return 0.0 if desk.room() > 0 else self.options.poll_interval
@@ -226,8 +228,9 @@ class Claimer(Loop):
         """Whether to ask again which queues have work, for the worker of every queue."""
         if self.options.selection.queues is not None:
             return False
-        age = LOOK_AHEAD_S if self._listed_at is None else monotonic() - self._listed_at
-        return age >= min(LOOK_AHEAD_S, self.options.poll_interval)
+        if self._listed_at is None:
+            return True
+        return monotonic() - self._listed_at >= min(LOOK_AHEAD_S, self.options.poll_interval)
 
     def _list_queues(self, cur: Cursor) -> None:
         self._known = self.options.selection.among(functions.queues_with_work(cur))

@@ -22,7 +22,7 @@ ROLES = ("claimer", "acker", "heartbeat", "listener")
 @pytest.mark.parametrize("role", ROLES)
 @real_transactions
 def test_a_killed_connection_is_replaced_and_work_goes_on(effects, role):
-    with working() as worker:
+    with working(heartbeat_interval=0.2) as worker:
         tasks.noop.enqueue_many([{}] * 20)
         eventually(lambda: states() == {"completed": 20})
         for round_ in range(1, 4):
