@@ -104,6 +104,7 @@ class Job(models.Model):
     inserted_at = models.DateTimeField(_("enqueued at"), db_default=Now())
     finished_at = models.DateTimeField(_("finished at"), null=True)
     interrupted_checkpoint = models.BinaryField(null=True, editable=False)
+    batch_id = models.UUIDField(_("batch"), null=True)
 
     class Meta:
         db_table = "stampeded_jobs"
@@ -119,6 +120,70 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task} {self.id}"
+
+
+class Batch(models.Model):
+    """Jobs that belong together, and what is enqueued when they are through."""
+
+    id = models.UUIDField(primary_key=True, db_default=UUID7(), editable=False)
+    name = models.TextField(_("name"))
+    parent_id = models.UUIDField(_("parent batch"), null=True)
+    on_complete = models.JSONField(_("on completion"), null=True)
+    on_success = models.JSONField(_("on success"), null=True)
+    on_failure = models.JSONField(_("on the first failure"), null=True)
+    meta = models.JSONField(_("meta"), db_default=Value({}, models.JSONField()))
+    created_at = models.DateTimeField(_("created at"), db_default=Now())
+    sealed_at = models.DateTimeField(_("sealed at"), null=True)
+    failed_at = models.DateTimeField(_("first failure at"), null=True)
+    finished_at = models.DateTimeField(_("finished at"), null=True)
+    counts = models.JSONField(_("counts"), null=True)
+
+    class Meta:
+        db_table = "stampeded_batches"
+        verbose_name = _("batch")
+        verbose_name_plural = _("batches")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class BatchDelta(models.Model):
+    """A change of a batch's counts. The table has no key; `batch_id` stands for one so that Django's flush knows the table."""
+
+    batch_id = models.UUIDField(primary_key=True)
+    state = models.TextField()
+    n = models.BigIntegerField()
+
+    class Meta:
+        db_table = "stampeded_batch_deltas"
+
+
+class Dependency(models.Model):
+    """One job that waits for another one."""
+
+    pk = models.CompositePrimaryKey("parent_id", "child_id")
+    parent_queue = models.TextField()
+    parent_id = models.UUIDField()
+    child_queue = models.TextField()
+    child_id = models.UUIDField()
+    due_at = models.DateTimeField(db_default=Now())
+    on_discard = models.TextField(db_default="fail")
+
+    class Meta:
+        db_table = "stampeded_dependencies"
+
+
+class Result(models.Model):
+    """What a job returned, for tasks that keep it."""
+
+    job_id = models.UUIDField(primary_key=True)
+    queue = models.TextField()
+    value = models.JSONField()
+    stored_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "stampeded_results"
 
 
 class Worker(models.Model):

@@ -13,6 +13,10 @@ from django_stampeded.schema import InstallFunctions, InstallTables, InstallTrig
 TABLES = [
     "jobs_v01",
     "workers_v01",
+    "batches_v01",
+    "batch_deltas_v01",
+    "dependencies_v01",
+    "results_v01",
     "count_deltas_v01",
     "schedules_v01",
     "cron_occurrences_v01",
@@ -28,7 +32,9 @@ FUNCTIONS = [
     "notify_inserted_v01",
     "partition_queues_v01",
     "partition_of_v01",
+    "fold_batch_counts_v01",
     "fold_counts_v01",
+    "join_batches_v01",
     "count_changes_v01",
     "recount_queue_v01",
     "install_triggers_v01",
@@ -46,6 +52,14 @@ FUNCTIONS = [
     "push_error_v01",
     "fingerprint_v01",
     "apply_failure_v01",
+    "waits_until_v01",
+    "resolve_dependencies_v01",
+    "depend_v01",
+    "sweep_dependencies_v01",
+    "enqueue_callback_v01",
+    "batch_is_due_v01",
+    "finish_batches_v01",
+    "prune_results_v01",
     "fail_v01",
     "snooze_v01",
     "checkpoint_v01",
@@ -96,6 +110,82 @@ class Migration(migrations.Migration):
             ],
             state_operations=[
                 migrations.CreateModel(
+                    name="Batch",
+                    fields=[
+                        (
+                            "id",
+                            models.UUIDField(
+                                db_default=django_stampeded.models.UUID7(), editable=False, primary_key=True, serialize=False
+                            ),
+                        ),
+                        ("name", models.TextField(verbose_name="name")),
+                        ("parent_id", models.UUIDField(null=True, verbose_name="parent batch")),
+                        ("on_complete", models.JSONField(null=True, verbose_name="on completion")),
+                        ("on_success", models.JSONField(null=True, verbose_name="on success")),
+                        ("on_failure", models.JSONField(null=True, verbose_name="on the first failure")),
+                        ("meta", models.JSONField(db_default=models.Value({}, models.JSONField()), verbose_name="meta")),
+                        (
+                            "created_at",
+                            models.DateTimeField(
+                                db_default=django.db.models.functions.datetime.Now(), verbose_name="created at"
+                            ),
+                        ),
+                        ("sealed_at", models.DateTimeField(null=True, verbose_name="sealed at")),
+                        ("failed_at", models.DateTimeField(null=True, verbose_name="first failure at")),
+                        ("finished_at", models.DateTimeField(null=True, verbose_name="finished at")),
+                        ("counts", models.JSONField(null=True, verbose_name="counts")),
+                    ],
+                    options={
+                        "verbose_name": "batch",
+                        "verbose_name_plural": "batches",
+                        "db_table": "stampeded_batches",
+                    },
+                ),
+                migrations.CreateModel(
+                    name="BatchDelta",
+                    fields=[
+                        ("batch_id", models.UUIDField(primary_key=True, serialize=False)),
+                        ("state", models.TextField()),
+                        ("n", models.BigIntegerField()),
+                    ],
+                    options={
+                        "db_table": "stampeded_batch_deltas",
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Dependency",
+                    fields=[
+                        (
+                            "pk",
+                            models.CompositePrimaryKey(
+                                "parent_id", "child_id", blank=True, editable=False, primary_key=True, serialize=False
+                            ),
+                        ),
+                        ("parent_queue", models.TextField()),
+                        ("parent_id", models.UUIDField()),
+                        ("child_queue", models.TextField()),
+                        ("child_id", models.UUIDField()),
+                        ("due_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                        ("on_discard", models.TextField(db_default="fail")),
+                    ],
+                    options={
+                        "db_table": "stampeded_dependencies",
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Result",
+                    fields=[
+                        ("job_id", models.UUIDField(primary_key=True, serialize=False)),
+                        ("queue", models.TextField()),
+                        ("value", models.JSONField()),
+                        ("stored_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                        ("expires_at", models.DateTimeField()),
+                    ],
+                    options={
+                        "db_table": "stampeded_results",
+                    },
+                ),
+                migrations.CreateModel(
                     name="QueueCount",
                     fields=[
                         ("queue", models.TextField(primary_key=True, serialize=False)),
@@ -113,9 +203,7 @@ class Migration(migrations.Migration):
                         ("id", models.BigAutoField(primary_key=True, serialize=False)),
                         (
                             "at",
-                            models.DateTimeField(
-                                db_default=django.db.models.functions.datetime.Now(), verbose_name="at"
-                            ),
+                            models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), verbose_name="at"),
                         ),
                         ("actor", models.TextField(verbose_name="by")),
                         ("action", models.TextField(verbose_name="action")),
@@ -317,6 +405,7 @@ class Migration(migrations.Migration):
                         ),
                         ("finished_at", models.DateTimeField(null=True, verbose_name="finished at")),
                         ("interrupted_checkpoint", models.BinaryField(null=True)),
+                        ("batch_id", models.UUIDField(null=True, verbose_name="batch")),
                     ],
                     options={
                         "verbose_name": "job",
@@ -423,9 +512,7 @@ class Migration(migrations.Migration):
                         ),
                         (
                             "next_run_at",
-                            models.DateTimeField(
-                                db_default=django.db.models.functions.datetime.Now(), verbose_name="next run"
-                            ),
+                            models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), verbose_name="next run"),
                         ),
                         ("last_run_at", models.DateTimeField(blank=True, null=True, verbose_name="last run")),
                         (

@@ -21,5 +21,5 @@ BEGIN
         SELECT queue, state, sum(n) FROM gone GROUP BY queue, state HAVING sum(n) <> 0
     )
     SELECT count(*) INTO v_folded FROM gone;
-    RETURN v_folded;
+    RETURN v_folded + stampeded_fold_batch_counts(p_crowd);
 END $$;

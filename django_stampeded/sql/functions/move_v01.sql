@@ -18,6 +18,12 @@ BEGIN
       INTO v_columns, v_values
       FROM pg_attribute
      WHERE attrelid = 'stampeded_jobs'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '';
+    PERFORM FROM stampeded_jobs WHERE queue = p_queue AND id = p_id AND state NOT IN ('claimed', 'executing') FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    UPDATE stampeded_dependencies SET parent_queue = p_to WHERE parent_id = p_id AND parent_queue = p_queue;
+    UPDATE stampeded_dependencies SET child_queue = p_to WHERE child_id = p_id AND child_queue = p_queue;
     RETURN QUERY EXECUTE format(
         'WITH gone AS (DELETE FROM stampeded_jobs WHERE queue = $1 AND id = $2 AND state NOT IN (''claimed'', ''executing'') '
         'RETURNING *) INSERT INTO stampeded_jobs (%s) SELECT %s FROM gone RETURNING state, state', v_columns, v_values)

@@ -1,5 +1,6 @@
 -- Deletes finished jobs, at most p_limit in all; returns how many. Completed ones go by p_older_than, discarded and cancelled
--- ones by p_failed_older_than. A job that holds the slot of a period stays until its bucket has ended.
+-- ones by p_failed_older_than. A job that holds the slot of a period stays until its bucket has ended, one of a batch until the
+-- batch has.
 CREATE OR REPLACE FUNCTION stampeded_prune(p_older_than interval DEFAULT '1 hour', p_limit bigint DEFAULT 10000,
                                            p_failed_older_than interval DEFAULT '7 days') RETURNS integer
 LANGUAGE plpgsql
@@ -24,6 +25,8 @@ BEGIN
             SELECT queue, id FROM stampeded_jobs
              WHERE state = v_state
                AND finished_at < clock_timestamp() - CASE v_state WHEN 'completed' THEN p_older_than ELSE p_failed_older_than END
+               AND (batch_id IS NULL OR NOT EXISTS (
+                        SELECT FROM stampeded_batches b WHERE b.id = batch_id AND b.finished_at IS NULL))
                AND (dedup_key IS NULL OR dedup_period IS NULL
                     OR date_trunc(dedup_period, inserted_at AT TIME ZONE 'UTC') + ('1 ' || dedup_period)::interval
                        <= clock_timestamp() AT TIME ZONE 'UTC')

@@ -54,6 +54,7 @@ CREATE TABLE stampeded_jobs (
     finished_at            timestamptz,
     -- From here on: columns beyond the shared contract, each nullable or defaulted.
     interrupted_checkpoint bytea,      -- digest of the checkpoint that stood when a worker last died with this job
+    batch_id               uuid,
     PRIMARY KEY (queue, id),
     CONSTRAINT stampeded_jobs_attempt_within_max CHECK (attempt <= max_attempts)
 ) PARTITION BY LIST (queue);
