@@ -27,8 +27,8 @@ class ScheduleAdmin(ReadingAdmin):
     ordering = ("key",)
     actions = ("pause_schedules", "resume_schedules")
     fields = (
-        "key", "task", "queue", "timing", "timezone", "dst_policy", "missed_policy", "next_run_at", "last_run_at",
-        "running", "problem", "tenant_id", "priority", "arguments",
+        "key", "task", "queue", "timing", "timezone", "dst_policy", "missed_policy", "overlap_policy", "jitter_secs",
+        "next_run_at", "last_run_at", "last_job", "running", "problem", "tenant_id", "priority", "arguments", "job_options",
     )  # fmt: skip
     readonly_fields = fields
 
@@ -67,6 +67,18 @@ class ScheduleAdmin(ReadingAdmin):
     def problem(self, schedule: Schedule) -> str:
         return schedule.set_aside_reason or "—"
 
+    @admin.display(description=_("last job"))
+    def last_job(self, schedule: Schedule) -> SafeString | str:
+        return self.job_link(schedule.last_job_id)
+
     @admin.display(description=_("arguments"))
-    def arguments(self, schedule: Any) -> SafeString:
-        return format_html("<pre>{}</pre>", pretty(insights.Redactor(settings.REDACT).value(schedule.args)))
+    def arguments(self, schedule: Schedule) -> SafeString:
+        return _json(schedule.args)
+
+    @admin.display(description=_("options of its jobs"))
+    def job_options(self, schedule: Schedule) -> SafeString:
+        return _json(schedule.options)
+
+
+def _json(value: Any) -> SafeString:
+    return format_html("<pre>{}</pre>", pretty(insights.Redactor(settings.REDACT).value(value)))

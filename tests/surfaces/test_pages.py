@@ -89,9 +89,16 @@ def test_hostile_text_is_escaped_on_every_page_and_in_every_message(
     make_job(**{**columns, "dedup_scope": text}, state="executing", claimed_by=worker.pk, claimed_at=timezone.now())
     QueuePolicy.objects.create(queue=text, reason=text, paused_at=timezone.now(), paused_reason=text)
     Schedule.objects.create(
-        key=text, queue=text, task=text, cron_expr=text, timezone=text, args={text: text}, set_aside_reason=text
+        key=text,
+        queue=text,
+        task=text,
+        cron_expr=text,
+        timezone=text,
+        args={text: text},
+        options={text: text},
+        set_aside_reason=text,
     )
-    CronOccurrence.objects.create(cron_key_id=text, occurrence_token=text, job_id=jobs[0].pk)
+    CronOccurrence.objects.create(cron_key_id=text, occurrence_token=text, job_id=jobs[0].pk, skipped=text)
     AuditEntry.objects.create(actor=text, action=text, queue=text, job_id=jobs[0].pk, detail={"reason": text})
     address = reverse("admin:stampeded_job_changelist")
     seen = addresses(
