@@ -218,3 +218,16 @@ def user_arguments(user_id: int) -> None:
 def exit_process(status: int) -> None:
     """End the process at once."""
     os._exit(status)
+
+
+@task
+def fork_and_terminate() -> None:
+    """Start a child process by fork, as multiprocessing does, and end it by SIGTERM."""
+    import multiprocessing
+
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+    child.start()
+    child.terminate()
+    child.join(30)
+    if child.exitcode != -15:
+        raise AssertionError(f"the child ended with {child.exitcode}")

@@ -76,6 +76,7 @@ class Command(BaseCommand):
         """Run until told to stop. Raises CommandError for flags that don't go together or mean nothing."""
         roles = roles_of(options)
         log_to_stderr(options["verbosity"])
+        connections.close_all()  # the system checks may have opened some, and this thread needs none
         try:
             status = run(roles, self.stop or StopRequest())
         except (SchemaMismatch, ServerTooOld) as exc:
