@@ -24,8 +24,8 @@ from django_stampeded.insights.redaction import Redactor
 from django_stampeded.models import Job
 from django_stampeded.states import FINAL, FailureKind, State
 
-WINDOW = 20_000
-COUNTED_TO = 20_000
+WINDOW = 10_000
+COUNTED_TO = 10_000
 WHOLE_FINGERPRINT = 32  # bytes
 RECENT = 1_000
 GROUPED = (State.RETRYABLE, State.DISCARDED)
@@ -142,7 +142,7 @@ def _window(jobs: QuerySet[Job], selection: Selection, counts: Counts) -> tuple[
         oldest = None
         if total(counts, selection.queue or None, state or None) > WINDOW:
             column = "finished_at" if state in FINAL else "id"
-            rows = newest_first(jobs.filter(part), state).values_list(column, flat=True)
+            rows = jobs.filter(part).order_by(f"-{column}").values_list(column, flat=True)
             oldest = rows[WINDOW : WINDOW + 1].first()
         if oldest is not None:
             cut = True
