@@ -11,6 +11,7 @@ SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
     v_state  text;
+    v_before timestamptz;      -- computed beforehand: a volatile expression can't bound the index, and all would be read
     v_left   bigint := p_limit;
     v_pruned integer;
 BEGIN
@@ -20,10 +21,10 @@ BEGIN
     END IF;
     FOREACH v_state IN ARRAY ARRAY['completed', 'discarded', 'cancelled'] LOOP
         EXIT WHEN v_left = 0;
+        v_before := clock_timestamp() - CASE v_state WHEN 'completed' THEN p_older_than ELSE p_failed_older_than END;
         WITH old AS MATERIALIZED (
             SELECT queue, id FROM stampeded_jobs
-             WHERE state = v_state
-               AND finished_at < clock_timestamp() - CASE v_state WHEN 'completed' THEN p_older_than ELSE p_failed_older_than END
+             WHERE state = v_state AND finished_at < v_before
                AND (dedup_key IS NULL OR dedup_period IS NULL
                     OR date_trunc(dedup_period, inserted_at AT TIME ZONE 'UTC') + ('1 ' || dedup_period)::interval
                        <= clock_timestamp() AT TIME ZONE 'UTC')
