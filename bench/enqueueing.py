@@ -43,6 +43,17 @@ def one_by_one(sizes: Sizes) -> list[Line]:
     return rates(reached, "the same INSERT, bare", "≥ 0.85 (enqueue)")
 
 
+def client_cost(sizes: Sizes) -> list[Line]:
+    """The processor's time that enqueueing takes from the caller, which no slow disk or busy neighbour blurs."""
+    contenders = {
+        "the same INSERT, bare": partial(processor_time, insert_raw, sizes.single),
+        "task.enqueue()": partial(processor_time, enqueue, sizes.single),
+    }
+    reached = interleaved(contenders, sizes.rounds)
+    bare = reached["the same INSERT, bare"]
+    return [Line(name, f"{spent * 1e6:.0f} µs a job", f"{spent / bare:.2f}") for name, spent in reached.items()]
+
+
 def at_once(sizes: Sizes) -> list[Line]:
     """Several processes, each with a connection of its own, all enqueueing into one queue."""
     count = sizes.single // sizes.processes
@@ -73,6 +84,14 @@ def timed(work: Callable[[int], None], count: int) -> float:
     began = time.perf_counter()
     work(count)
     return count / (time.perf_counter() - began)
+
+
+def processor_time(work: Callable[[int], None], count: int) -> float:
+    """Seconds of this process's own processor time for each job."""
+    server.empty()
+    began = time.process_time()
+    work(count)
+    return (time.process_time() - began) / count
 
 
 def enqueue(count: int) -> None:
