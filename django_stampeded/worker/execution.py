@@ -7,6 +7,7 @@ jobs elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,15 +17,17 @@ from types import TracebackType
 from typing import Any
 
 from asgiref.sync import async_to_sync, iscoroutinefunction
+from django.dispatch import Signal
 
-from django_stampeded import registry
+from django_stampeded import registry, signals
 from django_stampeded.worker import messages
-from django_stampeded.worker.context import context_of, running_lease
+from django_stampeded.worker.context import JobContext, context_of, running_lease
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
 from django_stampeded.worker.outcomes import (
     COMPLETED,
     Backoff,
+    Failed,
     Outcome,
     of_bad_arguments,
     of_exception,
@@ -81,27 +84,41 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
     except (Exception, RecursionError) as exc:
         return of_bad_arguments(exc)
     lease.started_at = monotonic()
+    context = copy_context()
     over = False
     try:
         guard.open(lease, recipe.timeout)
         try:
-            copy_context().run(_call, recipe, lease, args, recipes.alias)
+            context.run(_call, recipe, lease, args, recipes.alias)
             over = True
         finally:
             guard.close()
     except BaseException as exc:
         if not over:  # else an interrupt struck after the body's last line: it came too late
-            return of_exception(_trimmed(exc), job.attempt, recipe.backoff, _note(lease))
+            outcome = of_exception(_trimmed(exc), job.attempt, recipe.backoff, _note(lease))
+            if signals.job_failed.receivers and isinstance(outcome, Failed):
+                context.run(_send, signals.job_failed, lease, recipes.alias, exception=exc)
+            return outcome
     return COMPLETED
 
 
 def _call(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str) -> None:
     """The body, in a context of its own: what a job sets in context variables ends with it."""
     running_lease.set(lease)
+    if signals.job_started.receivers:
+        _send(signals.job_started, lease, alias)
     first = (context_of(lease, alias),) if recipe.takes_context else ()
     result = recipe.call(*first, **args)
     if result is not None and iscoroutine(result):
         async_to_sync(_awaited)(result)
+    if signals.job_completed.receivers:
+        _send(signals.job_completed, lease, alias)
+
+
+def _send(signal: Signal, lease: Lease, alias: str, **more: Any) -> None:
+    """Send a signal of a job; whatever a receiver does, the job's outcome stays what it is."""
+    with suppress(Exception):
+        signal.send_robust(JobContext, job=context_of(lease, alias), **more)
 
 
 async def _awaited(result: Any) -> Any:

@@ -15,7 +15,6 @@ import psycopg
 from psycopg import adapt, pq
 from psycopg.abc import Buffer
 
-
 _decode = json.JSONDecoder().decode
 
 
