@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +66,23 @@ class Process:
     def output(self) -> str:
         return self.log.read_text(errors="replace")
 
+    @property
+    def children(self) -> list[int]:
+        """The process ids of its children."""
+        try:
+            return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+        except OSError:
+            return []
+
     def end(self) -> None:
         """Leave nothing running, whatever the test did."""
         if self.alive:
+            children = self.children
             self.popen.kill()
             self.popen.wait()
+            for pid in children:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 class Project:

@@ -9,6 +9,8 @@ import pytest
 
 from tests.acceptance.project import eventually
 
+pytestmark = pytest.mark.slow
+
 WORK = "jsonb_build_object('n', n, 'seconds', 0.002)"
 
 

@@ -17,9 +17,8 @@ import pytest
 from django_stampeded.testing.postgres import free_port
 from tests.acceptance.project import eventually
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None, reason="needs pgbouncer"
-)
+POOLER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(POOLER is None, reason="needs pgbouncer")]
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ default_pool_size = 2
 max_client_conn = 200
 """
     )
-    command, drop = [shutil.which("pgbouncer") or "/usr/sbin/pgbouncer", str(folder / "pooler.ini")], {}
+    command, drop = [str(POOLER), str(folder / "pooler.ini")], {}
     if os.geteuid() == 0:
         nobody = pwd.getpwnam("nobody")
         drop = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}

@@ -14,6 +14,7 @@ SOON_S = 15.0
 """Generous, and far below the grace period that a lost signal would cost."""
 
 
+@pytest.mark.slow
 def test_a_rolling_deploy_loses_no_job_and_runs_none_twice(project):
     project.enqueue("effect", 1500, "jsonb_build_object('n', n, 'seconds', 0.002)")
     for _ in range(3):
@@ -59,6 +60,7 @@ def test_a_job_that_outlives_the_grace_period_is_handed_back_and_the_process_end
     assert project.rows("SELECT state, attempt FROM stampeded_jobs") == [("available", 0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after_ms", [0, 100, 300, 600, 1000])
 @pytest.mark.parametrize("database", ["there", "away"])
 def test_a_signal_during_the_start_is_honoured(project, after_ms, database):
@@ -72,6 +74,7 @@ def test_a_signal_during_the_start_is_honoured(project, after_ms, database):
     assert project.value("SELECT count(*) FROM stampeded_workers") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare")
 def test_the_worker_may_be_process_1_of_a_container(project):
     """Case C62: the kernel drops signals that process 1 does not handle."""
@@ -91,6 +94,7 @@ def test_the_worker_may_be_process_1_of_a_container(project):
     assert project.states() == {"completed": 1}
 
 
+@pytest.mark.slow
 def test_a_child_that_a_job_forks_ends_when_it_is_told_to(project):
     worker = project.worker()
     project.enqueue("fork_and_terminate", 1, "'{}'")
@@ -101,6 +105,7 @@ def test_a_child_that_a_job_forks_ends_when_it_is_told_to(project):
     assert worker.stop() == 0
 
 
+@pytest.mark.slow
 def test_draining_runs_what_is_due_and_exits_with_0(project):
     project.enqueue("effect", 200)
     for flag in ("--drain", "--once"):
@@ -109,6 +114,7 @@ def test_draining_runs_what_is_due_and_exits_with_0(project):
     assert project.begun() == 200
 
 
+@pytest.mark.slow
 def test_maintenance_alone_ends_on_a_signal_and_runs_no_job(project):
     project.enqueue("effect", 1)
     upkeep = project.manage("runstampeded", "--no-worker")
