@@ -102,6 +102,7 @@ class Heartbeat(Loop):
             "threads": options.threads,
             "poll_interval": options.poll_interval,
             "notifications": self.status,
+            "except_queues": sorted(options.selection.excluded),
             "python": platform.python_version(),
             "django": django.get_version(),
         }
