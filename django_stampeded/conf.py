@@ -89,6 +89,9 @@ class Settings:
     )
     DEFAULT_QUEUE: str = _setting("default", _text, "Queue of a task that names none.")
     THREADS: int = _setting(8, _whole(1, 1000), "Jobs that one worker process runs at a time.")
+    PROCESSES: int = _setting(
+        1, _whole(0, 1000), "Worker processes under one supervisor; 0 for none, everything in the process that is started."
+    )
     POLL_INTERVAL: float = _setting(
         1.0, _seconds(0.01, 3600), "Seconds between two looks for due jobs while nothing wakes the worker."
     )

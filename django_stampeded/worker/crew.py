@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
+from django_stampeded.process.board import Board
 from django_stampeded.process.loop import Loop
 from django_stampeded.process.outage import Outage
 from django_stampeded.worker.acker import Acker
@@ -24,12 +25,20 @@ from django_stampeded.worker.outcomes import JobCancelled
 
 
 class Crew:
-    """One worker's desk and threads, and its identity. `ended` is called when it ends by itself, drained or refused."""
+    """One worker's desk and threads, and its identity. `ended` is called when it ends by itself, drained or refused, and
+    `known` when it is registered; `board` is where its supervisor sees which jobs have started."""
 
-    def __init__(self, options: WorkerOptions, outage: Outage, ended: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        options: WorkerOptions,
+        outage: Outage,
+        ended: Callable[[], None],
+        known: Callable[[], object] = lambda: None,
+        board: Board | None = None,
+    ) -> None:
         self.options = options
-        self.desk = Desk(options.threads)
-        self.identity = Identity()
+        self.desk = Desk(options.threads, board, options.max_jobs)
+        self.identity = Identity(board, known)
         self.timekeeper = Timekeeper(self.desk)
         self.heartbeat = Heartbeat(options, outage, self.desk, self.identity, self._interrupt, ended)
         self.claimer = Claimer(options, outage, self.desk, self.identity, self.heartbeat.hurry, ended)

@@ -165,4 +165,5 @@ class Heartbeat(Loop):
         worker_id = self.identity.worker_id
         if worker_id is not None and self.link.is_open and not self.leave_row:
             functions.deregister_worker(self.link.cursor(), worker_id)
+            self.identity.leave()
         self.identity.take(None)

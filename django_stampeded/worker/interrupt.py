@@ -77,6 +77,7 @@ class Timekeeper(threading.Thread):
         self.desk = desk
         self.bell = Wake()
         self.stopping = False
+        self.stuck = 0
         self._next = float("inf")
         self._starting = threading.Lock()
 

@@ -51,7 +51,7 @@ class JobThread(threading.Thread):
     def run_one(self, lease: Lease) -> None:
         """Run the job of one lease and leave its outcome on the desk. Nothing that happens in it ends the thread."""
         desk = self.desk
-        if desk.closed:
+        if desk.closed or not desk.start(lease):
             desk.settle(lease, RELEASED)
             return
         self.lease = lease

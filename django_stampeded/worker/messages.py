@@ -167,10 +167,16 @@ def stopping(running: int, released: int, grace: float) -> None:
     logger.info(
         "Stopping: no more claims, %d jobs not started are released; %s",
         released,
-        f"waiting up to {grace:g} s for {running} running jobs. A second signal stops at once."
-        if running
-        else "nothing is running.",
+        _patience(running, grace),
     )
+
+
+def _patience(running: int, grace: float) -> str:
+    if not running:
+        return "nothing is running."
+    if grace == float("inf"):
+        return f"waiting for {running} running jobs."
+    return f"waiting up to {grace:g} s for {running} running jobs. A second signal stops at once."
 
 
 def handed_back(leases: Sequence[Lease]) -> None:

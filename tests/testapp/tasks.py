@@ -221,6 +221,15 @@ def exit_process(status: int) -> None:
 
 
 @task
+def segfault(n: int = 0) -> None:
+    """Read where nothing is."""
+    import ctypes
+
+    record(-1)
+    ctypes.string_at(0)
+
+
+@task
 def fork_and_terminate() -> None:
     """Start a child process by fork, as multiprocessing does, and end it by SIGTERM."""
     import multiprocessing
