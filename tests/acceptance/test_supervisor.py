@@ -108,6 +108,6 @@ def test_children_that_keep_dying_are_replaced_later_and_later_and_it_shows(proj
     project.enqueue("exit_process", 1, "jsonb_build_object('status', 9)", ", max_interruptions, backoff_base_ms", ", 100, 1")
     worker = project.worker()
     eventually(lambda: "Children keep dying" in worker.output)
-    eventually(lambda: project.rows("SELECT FROM stampeded_workers WHERE metadata ->> 'children' = 'keep dying'"))
+    eventually(lambda: project.rows("SELECT 1 FROM stampeded_workers WHERE metadata ->> 'children' = 'keep dying'"))
     assert worker.stop() == 0
     assert project.value("SELECT count(*) FROM stampeded_workers") == 0
