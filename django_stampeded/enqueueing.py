@@ -320,8 +320,13 @@ def _explained(using: str) -> Iterator[None]:
                 f"The database {using!r} that jobs are written to is not PostgreSQL: "
                 "name another with using=, or route the app 'stampeded' to one with DATABASE_ROUTERS."
             ) from exc
-        if isinstance(exc, ProgrammingError) and getattr(exc.__cause__, "sqlstate", None) == "42P01":
+        # By name, since an iterable of arguments may query tables of its own.
+        if isinstance(exc, ProgrammingError) and '"stampeded_jobs"' in str(exc) and _undefined_table(exc):
             raise SchemaMismatch(
                 f"The database {using!r} has no table for jobs: run manage.py migrate --database {using}."
             ) from exc
         raise
+
+
+def _undefined_table(exc: ProgrammingError) -> bool:
+    return getattr(exc.__cause__, "sqlstate", None) == "42P01"
