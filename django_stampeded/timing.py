@@ -19,6 +19,8 @@ from django_stampeded.exceptions import InvalidSchedule
 LONGEST_INTERVAL = 100 * 365 * 86_400
 """Seconds."""
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 LATE_AFTER = timedelta(seconds=60)
 """What is fired later than this counts as missed."""
 
@@ -63,6 +65,12 @@ class Timing:
         """
         first = [planned.astimezone(UTC)] if planned is not None else []
         return [*first, *islice(self.occurrences(max([after, *first])), max(0, number - len(first)))][:number]
+
+    def token(self, planned: datetime) -> str:
+        """What the occurrence planned for then is known by: a wall-clock expression's local minute, or the epoch's seconds."""
+        if self.cron_expr is not None and self.dst_policy == cron.WALL_CLOCK:
+            return planned.astimezone(self.zone).strftime("%Y-%m-%d %H:%M")
+        return str((planned - _EPOCH) // timedelta(seconds=1))
 
     @property
     def zone(self) -> ZoneInfo:
@@ -114,6 +122,53 @@ def _plus(moment: datetime, step: timedelta) -> datetime | None:
         return moment + step
     except OverflowError:  # the year 10000
         return None
+
+
+MISSED = ("once", "skip")
+OVERLAP = ("allow", "skip")
+LONGEST_JITTER = 30 * 86_400
+"""Seconds."""
+
+TIMETABLE_OPTIONS = frozenset(("cron", "every", "timezone", "dst_policy", "missed_policy", "overlap_policy", "jitter"))
+"""The names under which a schedule is declared in the code; see `timetable`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """A declared timing and what goes with it."""
+
+    timing: Timing
+    missed_policy: str = "once"
+    overlap_policy: str = "allow"
+    jitter_secs: int = 0
+
+
+def timetable(
+    *,
+    cron: object = None,
+    every: object = None,
+    timezone: object = "UTC",
+    dst_policy: object = None,
+    missed_policy: object = "once",
+    overlap_policy: object = "allow",
+    jitter: Any = 0,
+) -> Timetable:
+    """The timetable that these options mean: the first four as for `timing`.
+
+    missed_policy: `once` or `skip`. overlap_policy: `allow`, or `skip` to fire nothing while the last job is not final.
+    jitter: seconds or a timedelta, whole, up to 30 days, by which each job is delayed at random. Raises InvalidSchedule.
+
+    Example: `timetable(cron="@daily", timezone="Asia/Tokyo", overlap_policy="skip")`
+    """
+    for name, value, known in (("missed_policy", missed_policy, MISSED), ("overlap_policy", overlap_policy, OVERLAP)):
+        if value not in known:
+            raise InvalidSchedule(f"{name} must be {' or '.join(map(repr, known))}, not {zones.shown(value)}.")
+    seconds = jitter.total_seconds() if isinstance(jitter, timedelta) else jitter
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or seconds != seconds // 1 or not 0 <= seconds <= LONGEST_JITTER:
+        raise InvalidSchedule(f"jitter must be whole seconds or a timedelta, from 0 to 30 days, not {zones.shown(jitter)}.")
+    when = timing(cron, every, timezone, dst_policy)
+    return Timetable(when, str(missed_policy), str(overlap_policy), int(seconds))
 
 
 class Deed(Enum):

@@ -1,8 +1,9 @@
-"""Time zones: which names are taken, namely those that Python and the database server both have and read alike.
+"""Time zones: which names are taken, namely those of the IANA list that Python and the database server both have.
 
-Owns the sentence for a name that is not. Next runs are computed here and the ledger's wall-clock tokens by the server, so
-that a name that only one of them has, or that means something else to each (`UTC+3`), would fire at times nobody meant.
-Pure but for `server_problems`, which asks by the cursor that it is given.
+Owns the sentence for a name that is not. PostgreSQL also reads `UTC+3`, and to it that is west of Greenwich; a scheduler in
+another language may read it as east. So only names are taken that can't mean two things. What is left are time zone data
+of different ages: our schedules follow Python's, and a check warns of it. Pure but for the two functions that ask the
+server by the cursor that they are given.
 """
 
 from __future__ import annotations
@@ -46,31 +47,36 @@ def shown(text: object) -> str:
     return ascii(text if len(str(text)) <= 60 else str(text)[:57] + "...")
 
 
-def server_problems(cur: Any, asked: Iterable[str], now: datetime) -> dict[str, str]:
-    """A sentence for each of these names, all known here, that the database server lacks or reads otherwise.
-
-    `cur` is a cursor of any driver. The clocks are compared at 24 instants, a month apart from `now` on.
-    """
-    wanted = sorted(set(asked) - {"UTC"})
+def unknown_to_server(cur: Any, asked: Iterable[str]) -> dict[str, str]:
+    """A sentence for each of these names that the database server lacks. `cur` is a cursor of any driver."""
+    wanted = set(asked) - {"UTC"}
     if not wanted:
         return {}
+    cur.execute("SELECT name FROM pg_timezone_names WHERE name = ANY(%s::text[])", [sorted(wanted)])
+    wanted -= {row[0] for row in cur.fetchall()}
+    return {
+        name: f"The database server has no time zone {shown(name)}: update its time zone data, or name another."
+        for name in sorted(wanted)
+    }
+
+
+def read_otherwise(cur: Any, asked: Iterable[str], now: datetime) -> dict[str, str]:
+    """A sentence for each of these names, all known here, whose clocks the database server sets otherwise.
+
+    They are compared at 24 instants, a month apart from `now` on.
+    """
     instants = [now + timedelta(days=30.5 * month) for month in range(_MONTHS_COMPARED)]
     cur.execute(
         "SELECT z.name, array_agg(extract(epoch FROM (t AT TIME ZONE z.name) - (t AT TIME ZONE 'UTC'))::integer ORDER BY t) "
         "FROM pg_timezone_names z CROSS JOIN unnest(%s::timestamptz[]) AS t WHERE z.name = ANY(%s::text[]) GROUP BY z.name",
-        [instants, wanted],
+        [instants, sorted(set(asked) - {"UTC"})],
     )
     theirs: dict[str, list[int]] = dict(cur.fetchall())
-    found = {}
-    for name in wanted:
-        if name not in theirs:
-            found[name] = f"The database server has no time zone {shown(name)}: update its time zone data, or name another."
-        elif theirs[name] != [offset(t, zone(name)) // timedelta(seconds=1) for t in instants]:
-            found[name] = (
-                f"The database server and this Python disagree about the clocks of {shown(name)}: "
-                "update the time zone data of whichever is older."
-            )
-    return found
+    return {
+        name: f"The database server and this Python disagree about the clocks of {shown(name)} in the next two years."
+        for name in sorted(theirs)
+        if theirs[name] != [offset(t, zone(name)) // timedelta(seconds=1) for t in instants]
+    }
 
 
 def offset(instant: datetime, tz: ZoneInfo) -> timedelta:

@@ -72,6 +72,7 @@ FUNCTIONS = [
     "replan_edited_v01",
     "occurrence_token_v01",
     "enqueue_scheduled_v01",
+    "fire_occurrence_v01",
     "fire_schedule_v01",
     "skip_schedule_v01",
     "run_schedule_v01",
