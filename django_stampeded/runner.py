@@ -18,9 +18,11 @@ from types import FrameType
 
 from django_stampeded.conf import settings
 from django_stampeded.maintenance.counter import Counter
+from django_stampeded.maintenance.declarer import Declarer
 from django_stampeded.maintenance.expirer import Expirer
 from django_stampeded.maintenance.pruner import OccurrencePruner, Pruner
 from django_stampeded.maintenance.reaper import Reaper
+from django_stampeded.maintenance.scheduler import Scheduler
 from django_stampeded.maintenance.service import Maintenance, Service
 from django_stampeded.process.outage import Outage
 from django_stampeded.process.wake import Wake
@@ -97,7 +99,7 @@ class Roles:
 
     Args:
         worker: how its worker is to work, None for no worker.
-        maintenance: whether it reaps, expires, prunes and folds.
+        maintenance: whether it fires schedules, reaps, expires, prunes and folds.
         alias: the alias in DATABASES that maintenance works on.
     """
 
@@ -111,6 +113,8 @@ class Roles:
 def services() -> Sequence[Service]:
     """The maintenance services, as the settings want them."""
     return [
+        Declarer(),
+        Scheduler(),
         Reaper(settings.DEAD_AFTER),
         Expirer(),
         Pruner(settings.COMPLETED_RETENTION, settings.DISCARDED_RETENTION),
