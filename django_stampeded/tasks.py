@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from asgiref.sync import sync_to_async
 

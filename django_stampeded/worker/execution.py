@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from inspect import iscoroutine
 from time import monotonic
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from asgiref.sync import async_to_sync, iscoroutinefunction
 from django.dispatch import Signal
@@ -45,13 +45,26 @@ class Recipe:
     takes_context: bool
     timeout: float | None
     backoff: Backoff
+    is_isolated: bool
+
+
+class Elsewhere(Protocol):
+    """Whatever runs a job outside of this process."""
+
+    def run(self, lease: Lease, timeout: float | None, guard: Guard) -> Outcome:
+        """Run the job of `lease`; returns what to record. Raises nothing."""
+        ...
 
 
 class Recipes:
-    """Recipes by task, for jobs of the database of `alias`. A task declared anew (a reload, a test) gets a new one."""
+    """Recipes by task, for jobs of the database of `alias`. A task declared anew (a reload, a test) gets a new one.
 
-    def __init__(self, alias: str) -> None:
+    `elsewhere` runs jobs of tasks that want a process of their own; without it they run here.
+    """
+
+    def __init__(self, alias: str, elsewhere: Elsewhere | None = None) -> None:
         self.alias = alias
+        self.elsewhere = elsewhere
         self._known: dict[Any, Recipe] = {}
 
     def of(self, name: str) -> Recipe | None:
@@ -63,8 +76,11 @@ class Recipes:
         if found is None:
             call = async_to_sync(task.func) if iscoroutinefunction(task.func) else task.func
             backoff = Backoff(task.backoff_base, task.backoff_max)
-            found = Recipe(call, task.signature.decode, task.takes_context, task.timeout, backoff)
+            isolated = task.isolation == "process"
+            found = Recipe(call, task.signature.decode, task.takes_context, task.time_limit, backoff, isolated)
             self._known[task] = found
+            if found.timeout is not None and found.timeout >= task.expire_seconds:
+                messages.unsafe_timeout(found.timeout, task.expire_seconds, task.name)
         return found
 
 
@@ -79,6 +95,8 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
         outcome = of_unknown_task(datetime.now(UTC) - job.inserted_at)
         messages.unknown_task(lease, outcome)
         return outcome
+    if recipe.is_isolated and recipes.elsewhere is not None:
+        return recipes.elsewhere.run(lease, recipe.timeout, guard)
     try:
         args = recipe.decode(loaded(job.args))
     except (Exception, RecursionError) as exc:

@@ -107,6 +107,8 @@ class Desk:
         self.low = 0
         """With so few leases waiting, a hungry claimer wants to know."""
         self.closed = False
+        self.late = 0
+        """How many jobs ended after their outcome had been decided without them."""
 
     def running(self) -> list[Lease]:
         """The leases whose jobs run now and are not given up."""

@@ -98,7 +98,7 @@ class Project:
             **{name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))},
             "DATABASE_URL": url or self.url,
             "DJANGO_SETTINGS_MODULE": "tests.settings",
-            "TEST_STAMPEDED": json.dumps({"POLL_INTERVAL": 0.2, "HEARTBEAT_INTERVAL": 0.5, **stampeded}),
+            "TEST_STAMPEDED": json.dumps({"PROCESSES": 0, "POLL_INTERVAL": 0.2, "HEARTBEAT_INTERVAL": 0.5, **stampeded}),
             "PYTHONUNBUFFERED": "1",
         }
 

@@ -15,7 +15,7 @@ def test_a_job_that_segfaults_among_a_thousand_is_the_only_one_charged(project):
     project.enqueue("effect", 500)
     project.enqueue("segfault", 1, "'{}'", ", dead_letter_queue, backoff_base_ms", ", 'dead', 1")
     project.enqueue("effect", 500, "jsonb_build_object('n', 500 + n)")
-    worker = project.worker("--threads=1", "--queue=default")
+    worker = project.worker("--processes=1", "--threads=1", "--queue=default")
     eventually(lambda: project.states() == {"completed": 1000, "discarded": 1, "available": 1})
     crashed = project.rows(
         "SELECT state, interruptions, failure_kind, jsonb_path_query_array(errors, '$[*].exit_status')::text"
@@ -34,7 +34,7 @@ def test_a_job_that_segfaults_among_a_thousand_is_the_only_one_charged(project):
 
 def test_a_job_that_exits_its_process_is_charged_with_the_status(project):
     project.enqueue("exit_process", 1, "jsonb_build_object('status', 7)")
-    worker = project.worker()
+    worker = project.worker("--processes=1")
     eventually(lambda: project.states() == {"discarded": 1})
     assert project.rows("SELECT failure_kind, errors -> -1 ->> 'exit_status' FROM stampeded_jobs") == [("worker_exited", "7")]
     assert worker.stop() == 0
@@ -94,7 +94,7 @@ def test_a_signal_to_every_process_is_one_orderly_end(project):
 def test_processes_that_have_run_their_share_are_replaced_without_loss(project):
     """Case C161."""
     project.enqueue("effect", 2000)
-    worker = project.worker("--threads=4", "--max-jobs=300")
+    worker = project.worker("--processes=1", "--threads=4", "--max-jobs=300")
     eventually(lambda: project.states() == {"completed": 2000})
     assert project.rows("SELECT count(*), count(DISTINCT n), max(attempt) FROM effects") == [(2000, 2000, 1)]
     by_worker = project.rows("SELECT count(*) FROM stampeded_jobs GROUP BY attempted_by[1]")
@@ -106,7 +106,7 @@ def test_processes_that_have_run_their_share_are_replaced_without_loss(project):
 
 def test_children_that_keep_dying_are_replaced_later_and_later_and_it_shows(project):
     project.enqueue("exit_process", 1, "jsonb_build_object('status', 9)", ", max_interruptions, backoff_base_ms", ", 100, 1")
-    worker = project.worker()
+    worker = project.worker("--processes=1")
     eventually(lambda: "Children keep dying" in worker.output)
     eventually(lambda: project.rows("SELECT 1 FROM stampeded_workers WHERE metadata ->> 'children' = 'keep dying'"))
     assert worker.stop() == 0
