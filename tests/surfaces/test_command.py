@@ -199,6 +199,10 @@ def test_schedules_are_listed_paused_and_resumed() -> None:
     assert "0 3 * * *" in run("cron")
     assert run_json("cron", "--pause", "nightly")["schedules"][0]["paused"] is True
     assert run_json("cron", "--resume", "nightly")["schedules"][0]["paused"] is False
+    run("cron", "--run", "nightly")
+    assert Job.objects.get().task == "shop.report"
+    with pytest.raises(CommandError, match="was not run"):
+        run("cron", "--run", "gone")
 
 
 def test_pruning_asks_and_uses_the_retention_of_the_settings(make_job: Any, settings: Any) -> None:

@@ -154,6 +154,7 @@ def _max_wait(parser: CommandParser) -> None:
 
 
 def _schedule_options(parser: CommandParser) -> None:
+    parser.add_argument("--run", metavar="KEY", help="Enqueue a job of this schedule now.")
     parser.add_argument("--pause", metavar="KEY", help="Pause this schedule.")
     parser.add_argument("--resume", metavar="KEY", help="Resume this schedule.")
 
@@ -182,6 +183,6 @@ SUBCOMMANDS = {
     "delete": Subcommand("Deletes jobs that do not run.", acting.on_jobs("delete"), _ON_JOBS),
     "pause": Subcommand("Stops claims from a queue.", acting.pause, (_one_queue, _reason)),
     "resume": Subcommand("Lets a queue be claimed from again.", acting.resume, (_one_queue,)),
-    "cron": Subcommand("Lists schedules; pauses or resumes one.", acting.cron, (_schedule_options, _limit_option)),
+    "cron": Subcommand("Lists schedules; runs, pauses or resumes one.", acting.cron, (_schedule_options, _limit_option)),
     "prune": Subcommand("Deletes old finished jobs.", acting.prune, (_ages, _yes)),
 }
