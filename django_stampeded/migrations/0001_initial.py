@@ -90,6 +90,7 @@ class Migration(migrations.Migration):
     operations = [
         migrations.SeparateDatabaseAndState(
             database_operations=[
+                InstallFunctions("unlogged_losses_v01"),  # the counts' view calls it
                 InstallTables(*TABLES),
                 InstallFunctions(*FUNCTIONS),
                 InstallTriggers("jobs_v01", "stampeded_notify"),
