@@ -24,7 +24,9 @@ from django_stampeded.maintenance.pruner import OccurrencePruner, Pruner
 from django_stampeded.maintenance.reaper import Reaper
 from django_stampeded.maintenance.scheduler import Scheduler
 from django_stampeded.maintenance.service import Maintenance, Service
+from django_stampeded.process.line import AT_ONCE, LEAVING, READY, RECYCLED, REFUSED, RELIEVED, Child
 from django_stampeded.process.outage import Outage
+from django_stampeded.process.retirement import Retirement
 from django_stampeded.process.wake import Wake
 from django_stampeded.worker import django_connections
 from django_stampeded.worker.options import WorkerOptions
@@ -101,6 +103,8 @@ class Roles:
         worker: how its worker is to work, None for no worker.
         maintenance: whether it fires schedules, reaps, expires, prunes and folds.
         alias: the alias in DATABASES that maintenance works on.
+        max_jobs: the process ends after so many jobs, None for never.
+        max_rss: the process ends once it occupies so many MiB of memory, None for never.
     """
 
     worker: WorkerOptions | None = field(default_factory=WorkerOptions)
