@@ -125,7 +125,8 @@ class Blueprint:
         names, exprs = self._lists(self.columns)
         return (
             f"INSERT INTO stampeded_jobs ({names}, args, dedup_scope, dedup_period) "
-            f"SELECT {exprs}, each.args, each.scope, CAST(%s AS text) FROM unnest(%s::jsonb[], %s::text[]) AS each (args, scope) "
+            f"SELECT {exprs}, each.args, each.scope, CAST(%s AS text) "
+            "FROM unnest(%s::jsonb[], %s::text[]) AS each (args, scope) "
             f"{_ON_CONFLICT} RETURNING id, dedup_scope"
         )
 
