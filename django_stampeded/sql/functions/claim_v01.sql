@@ -6,8 +6,9 @@
 --
 -- The plan must not depend on statistics, which are absent, stale or wrong exactly when a queue fills up: with every other
 -- way of reading disabled, what remains is the claim index in its own order, which stops at the limit and, by skip scan,
--- passes over the jobs of the future that stand before the due ones in each priority. Custom plans prune partitions while
--- planning; a generic one would lock every partition there is.
+-- passes over the jobs of the future that stand before the due ones in each priority; and the rows locked are updated by where
+-- they are, so that there is no index to choose. Custom plans prune partitions while planning; a generic one would lock every
+-- partition there is.
 --
 -- A queue with max_running is claimed from by one session at a time, which holds the queue's lock until it commits: the jobs
 -- it counts as running then include all that others have claimed, so the limit is exact. Other queues pay one look-up. The
@@ -58,7 +59,7 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH due AS MATERIALIZED (
-        SELECT id FROM stampeded_jobs
+        SELECT ctid FROM stampeded_jobs
          WHERE queue = p_queue AND state IN ('available', 'retryable')
            AND scheduled_at <= v_now AND attempt < max_attempts
          ORDER BY priority, scheduled_at, id
@@ -70,7 +71,7 @@ BEGIN
                claimed_at = clock_timestamp(), heartbeat_at = clock_timestamp(), finished_at = NULL,
                attempted_by = (j.attempted_by || p_worker_id::text)[greatest(1, cardinality(j.attempted_by) - 8):]
           FROM due
-         WHERE j.queue = p_queue AND j.id = due.id
+         WHERE j.queue = p_queue AND j.ctid = due.ctid
         RETURNING j.*
     )
     SELECT * FROM taken ORDER BY taken.priority, taken.scheduled_at, taken.id;
