@@ -17,6 +17,7 @@ from bench.rounds import TINY, Line, Sizes, markdown
 # name: (title, module, function); a module is imported once Django is set up.
 MEASUREMENTS = {
     "w1": ("Enqueue one by one (W1)", "enqueueing", "one_by_one"),
+    "w1cpu": ("What enqueueing takes from the caller", "enqueueing", "client_cost"),
     "w1x8": ("Enqueue from several processes at once", "enqueueing", "at_once"),
     "w2": ("Enqueue in bulk (W2)", "enqueueing", "in_bulk"),
     "w3": ("Drain (W3)", "draining", "drained"),

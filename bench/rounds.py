@@ -52,14 +52,14 @@ def interleaved(contenders: Contenders, rounds: int) -> dict[str, float]:
     return {name: median(figures) for name, figures in reached.items()}
 
 
-def rates(reached: Mapping[str, float], against: str, target: str = "") -> list[Line]:
+def rates(reached: Mapping[str, float], against: str, targets: Mapping[str, str] | None = None) -> list[Line]:
     """Lines of rates a second, each compared with the contender named `against`."""
     return [
         Line(
             what=name,
             figure=f"{rate:,.0f} /s",
             ratio="1" if name == against else f"{rate / reached[against]:.2f}",
-            target="" if name == against else target,
+            target=(targets or {}).get(name, ""),
         )
         for name, rate in reached.items()
     ]

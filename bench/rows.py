@@ -1,6 +1,6 @@
-"""Measures jobs that read and write a row by the ORM, against the same two statements with no queue at all.
+"""Measures jobs that read and write a row by the ORM, against the same work with no queue at all.
 
-`python -m bench.rows THREADS COUNT` runs the bare statements, COUNT times in all, and prints their rate a second.
+`python -m bench.rows bare|orm THREADS COUNT` does the work COUNT times in all and prints its rate a second.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from bench.draining import SECONDS, THREADS, WORKER, finished_rate, run_worker
 from bench.rounds import Line, Sizes, interleaved, rates
 
 ROWS = 100
+ORM = "the same by the ORM, without a queue"
+OURS = "the same by the ORM, a job for each"
 BARE = "one SELECT and one UPDATE, bare, a connection a thread"
 
 
 def rows_touched(sizes: Sizes) -> list[Line]:
     """One process of eight threads for each contender."""
     contenders = {
-        BARE: partial(bare_rate, sizes.drain // 5),
-        "runstampeded, a job for each SELECT and UPDATE": partial(job_rate, sizes.drain // 5),
+        BARE: partial(queueless_rate, "bare", sizes.drain // 5),
+        ORM: partial(queueless_rate, "orm", sizes.drain // 5),
+        OURS: partial(job_rate, sizes.drain // 5),
     }
-    return rates(interleaved(contenders, sizes.rounds), BARE, "≥ 0.67")
+    return rates(interleaved(contenders, sizes.rounds), ORM, {OURS: "≥ 0.67"})
 
 
 def job_rate(count: int) -> float:
@@ -41,10 +44,10 @@ def job_rate(count: int) -> float:
     return finished_rate(count)
 
 
-def bare_rate(count: int) -> float:
+def queueless_rate(how: str, count: int) -> float:
     server.empty()
     row_keys()
-    command = [sys.executable, "-m", "bench.rows", str(THREADS), str(count)]
+    command = [sys.executable, "-m", "bench.rows", how, str(THREADS), str(count)]
     done = subprocess.run(command, check=True, timeout=SECONDS, stdout=subprocess.PIPE, text=True)
     return float(done.stdout)
 
@@ -66,15 +69,26 @@ def bare(keys: list[int], count: int) -> None:
             connection.execute("UPDATE imports_csvimport SET row_limit = %s WHERE id = %s", [n, key])
 
 
-def main(threads: int, count: int) -> None:
+def orm(keys: list[int], count: int) -> None:
+    from django.db import connection
+
+    from bench.tasks import touch_row
+
+    for n in range(count):
+        touch_row(keys[n % len(keys)], n)
+    connection.close()
+
+
+def main(how: str, threads: int, count: int) -> None:
+    server.set_up()
     with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
         keys = [row[0] for row in connection.execute("SELECT id FROM imports_csvimport ORDER BY id")]
-    each = -(-count // threads)
+    work, each = {"bare": bare, "orm": orm}[how], -(-count // threads)
     began = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda n: bare(keys[n::threads], each), range(threads)))
+        list(pool.map(lambda n: work(keys[n::threads], each), range(threads)))
     print(each * threads / (time.perf_counter() - began))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

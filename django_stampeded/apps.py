@@ -19,8 +19,9 @@ class StampededConfig(AppConfig):
         super().import_models()
 
     def ready(self) -> None:
-        from django_stampeded import checks, registry, schema
+        from django_stampeded import checks, registry, scheduling, schema
 
         schema.connect_migrate_lock(self)
+        scheduling.connect(self)
         checks.register_all()
         registry.autodiscover()

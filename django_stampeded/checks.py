@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from django.apps import apps
@@ -15,7 +16,7 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, connections
 
-from django_stampeded import registry, schema
+from django_stampeded import registry, scheduling, schema, zones
 from django_stampeded.conf import problems, settings
 from django_stampeded.exceptions import DuplicateTask, InvalidArguments, SchemaMismatch, ServerTooOld
 
@@ -24,7 +25,7 @@ _POOL_DEFAULT = 4  # psycopg_pool's own
 
 def register_all() -> None:
     """Makes the checks known to Django. Called once, by the app's ready()."""
-    for check in (check_apps, check_settings, check_database_alias, check_pool, check_modules, check_tasks):
+    for check in (check_apps, check_settings, check_database_alias, check_pool, check_modules, check_tasks, check_schedules):
         register(_listed(check), "stampeded")
     register(_listed(check_database), Tags.database)
 
@@ -118,13 +119,26 @@ def check_tasks() -> Iterator[CheckMessage]:
                 hint="Annotate parameters with what JSON decodes into, and import it at run time.",
                 id="stampeded.E008",
             )
-        if task.timeout is not None and task.timeout >= task.expire_seconds:
+        if task.time_limit is not None and task.time_limit >= task.expire_seconds:
             yield Warning(
-                f"Task {task.name!r} has a timeout of {task.timeout:g} s, not shorter than its expire_seconds of "
+                f"Task {task.name!r} has a timeout of {task.time_limit:g} s, not shorter than its expire_seconds of "
                 f"{task.expire_seconds}.",
                 hint="Make expire_seconds larger: the job would be taken back before its timeout ends it.",
                 id="stampeded.W002",
             )
+
+
+def check_schedules() -> Iterator[CheckMessage]:
+    """Every declared schedule has a task that its arguments fit, a good timing, and a time zone that Python knows."""
+    if problems():
+        return
+    for problem in scheduling.declarations()[1]:
+        yield Error(
+            problem.message,
+            hint="Until that is mended it is left out, and what the table has of it stays as it is. "
+            "A task that needs arguments gets them in STAMPEDED['SCHEDULES'].",
+            id="stampeded.E012",
+        )
 
 
 def check_database(databases: Sequence[str] | None = None) -> Iterator[CheckMessage]:
@@ -135,6 +149,8 @@ def check_database(databases: Sequence[str] | None = None) -> Iterator[CheckMess
     try:
         with connections[alias].cursor() as cursor:
             schema.check_server_settings(cursor)
+            if not problems():
+                yield from _check_zones(cursor)
             try:
                 schema.check_schema(cursor)
             except SchemaMismatch as exc:
@@ -150,6 +166,20 @@ def check_database(databases: Sequence[str] | None = None) -> Iterator[CheckMess
             f"The database {alias!r} does not answer: {str(exc).strip().partition(chr(10))[0]}",
             hint="Check DATABASES and that the server is up.",
             id="stampeded.E011",
+        )
+
+
+def _check_zones(cursor: Any) -> Iterator[CheckMessage]:
+    found = scheduling.declarations()[0]
+    for problem in scheduling.unknown_zones(cursor, found):
+        yield Error(problem.message, hint="Until then the schedule is left out.", id="stampeded.E013")
+    names = {each.timing.timezone for each in found if each.timing.cron_expr}
+    for message in zones.read_otherwise(cursor, names, datetime.now(UTC)).values():
+        yield Warning(
+            message,
+            hint="Update the time zone data of whichever is older; schedules follow Python's. With PYTHONTZPATH set to nothing "
+            "Python reads those of its package tzdata.",
+            id="stampeded.W004",
         )
 
 

@@ -60,6 +60,11 @@ def _seconds(low: float, high: float) -> Check:
     return check
 
 
+def _optional_seconds(low: float, high: float) -> Check:
+    seconds = _seconds(low, high)
+    return lambda value: None if value is None else seconds(value)
+
+
 def _patterns(value: Any) -> tuple[re.Pattern[str], ...]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise ValueError("must be a list of regular expressions")
@@ -67,6 +72,17 @@ def _patterns(value: Any) -> tuple[re.Pattern[str], ...]:
         return tuple(each if isinstance(each, re.Pattern) else re.compile(each, re.IGNORECASE) for each in value)
     except (re.error, TypeError) as exc:
         raise ValueError(f"must be a list of regular expressions ({exc})") from exc
+
+
+def _schedules(value: Any) -> tuple[tuple[str, dict[str, Any]], ...]:
+    pairs = tuple(value.items()) if isinstance(value, dict) else value
+    if not isinstance(pairs, tuple):
+        raise ValueError("must be a dict of schedules by their keys")
+    for key, schedule in pairs:
+        _text(key)
+        if not isinstance(schedule, dict):
+            raise ValueError(f"must have a dict for the schedule {key!r}, not {type(schedule).__name__}")
+    return pairs
 
 
 def _setting(default: Any, check: Check, doc: str) -> Any:
@@ -89,6 +105,12 @@ class Settings:
     )
     DEFAULT_QUEUE: str = _setting("default", _text, "Queue of a task that names none.")
     THREADS: int = _setting(8, _whole(1, 1000), "Jobs that one worker process runs at a time.")
+    PROCESSES: int = _setting(
+        1, _whole(0, 1000), "Worker processes under one supervisor; 0 for none, everything in the process that is started."
+    )
+    TIMEOUT: float | None = _setting(
+        None, _optional_seconds(0.001, 10 * _YEAR), "Seconds that a run of a task without a timeout of its own may take."
+    )
     POLL_INTERVAL: float = _setting(
         1.0, _seconds(0.01, 3600), "Seconds between two looks for due jobs while nothing wakes the worker."
     )
@@ -111,6 +133,9 @@ class Settings:
         ("passw", "secret", "token", "api_?key", "credential", "authorization", "cookie", "private_?key"),
         _patterns,
         "Regular expressions, case ignored; an argument whose name one of them finds is never shown.",
+    )
+    SCHEDULES: tuple[tuple[str, dict[str, Any]], ...] = _setting(
+        {}, _schedules, "Schedules by their keys: a task's name, cron or every, and options. Read as pairs."
     )
 
 

@@ -125,7 +125,8 @@ class Blueprint:
         names, exprs = self._lists(self.columns)
         return (
             f"INSERT INTO stampeded_jobs ({names}, args, dedup_scope, dedup_period) "
-            f"SELECT {exprs}, each.args, each.scope, %s FROM unnest(%s::jsonb[], %s::text[]) AS each (args, scope) "
+            f"SELECT {exprs}, each.args, each.scope, CAST(%s AS text) "
+            "FROM unnest(%s::jsonb[], %s::text[]) AS each (args, scope) "
             f"{_ON_CONFLICT} RETURNING id, dedup_scope"
         )
 
@@ -320,8 +321,13 @@ def _explained(using: str) -> Iterator[None]:
                 f"The database {using!r} that jobs are written to is not PostgreSQL: "
                 "name another with using=, or route the app 'stampeded' to one with DATABASE_ROUTERS."
             ) from exc
-        if isinstance(exc, ProgrammingError) and getattr(exc.__cause__, "sqlstate", None) == "42P01":
+        # By name, since an iterable of arguments may query tables of its own.
+        if isinstance(exc, ProgrammingError) and '"stampeded_jobs"' in str(exc) and _undefined_table(exc):
             raise SchemaMismatch(
                 f"The database {using!r} has no table for jobs: run manage.py migrate --database {using}."
             ) from exc
         raise
+
+
+def _undefined_table(exc: ProgrammingError) -> bool:
+    return getattr(exc.__cause__, "sqlstate", None) == "42P01"

@@ -30,6 +30,10 @@ class InvalidOption(StampededError, ValueError):
     """An option of a task is unknown, of the wrong type or out of range. The text names it."""
 
 
+class InvalidSchedule(StampededError, ValueError):
+    """When something is to run can't be understood or never comes, or its time zone isn't known. The text says which."""
+
+
 class DuplicateTask(InvalidOption):
     """Two functions ask for the same task name or alias."""
 

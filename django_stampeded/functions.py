@@ -281,6 +281,11 @@ def settle_worker(cur: Any, worker_id: UUID, started: Sequence[UUID], error: str
     return [Settled._make(row) for row in cur.fetchall()]
 
 
+def limit_lock_wait(cur: Any, seconds: float) -> None:
+    """For the rest of the transaction, lets a statement fail that waits longer than that for a lock."""
+    cur.execute("SELECT set_config('lock_timeout', %s, true)", [f"{int(seconds * 1000)}ms"])
+
+
 def prune(cur: Any, completed: timedelta, failed: timedelta, limit: int = 10_000) -> int:
     """Deletes up to `limit` jobs that were completed, or discarded and cancelled, so long ago; returns how many."""
     cur.execute("SELECT stampeded_prune(%s::interval, %s::bigint, %s::interval)", [completed, limit, failed])

@@ -11,13 +11,18 @@ from typing import Any
 
 import pgtrigger
 from django.contrib.postgres.fields import ArrayField
-from django.db import models
+from django.core.exceptions import ValidationError
+from django.db import connections, models, router
 from django.db.models import Func, Value
+from django.db.models.expressions import DatabaseDefault
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 from pgtrigger import compiler
 
+from django_stampeded import zones
+from django_stampeded.exceptions import InvalidSchedule
 from django_stampeded.states import FailureKind, State
+from django_stampeded.timing import Timing, timing
 
 
 class UUID7(Func):
@@ -300,6 +305,46 @@ class Schedule(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+    @property
+    def timing(self) -> Timing:
+        """When it runs: `schedule.timing.upcoming(10, now, schedule.next_run_at)`. Uses raise InvalidSchedule for a bad one."""
+        return Timing(self.cron_expr, self.interval_secs, self.timezone, self.dst_policy)
+
+    def clean(self) -> None:
+        """Refuses a timing that is none, with the reason at its field, and settles the DST policy that was left out."""
+        errors = {
+            name: _("At most 255 characters.")
+            for name in ("key", "queue", "task", "tenant_id")
+            if len(getattr(self, name) or "") > 255
+        }
+        errors |= {
+            name: _("A JSON object, such as {}.")
+            for name in ("args", "meta", "options")
+            if not isinstance(getattr(self, name), dict | DatabaseDefault)
+        }
+        if errors:
+            raise ValidationError(errors)
+        self.cron_expr, self.tenant_id = self.cron_expr or None, self.tenant_id or None
+        zone = "UTC" if isinstance(self.timezone, DatabaseDefault) else self.timezone
+        policy = None if isinstance(self.dst_policy, DatabaseDefault) else self.dst_policy
+        try:
+            settled = timing(self.cron_expr, self.interval_secs, zone, policy)
+        except InvalidSchedule as exc:
+            raise ValidationError({"interval_secs" if self.cron_expr is None else "cron_expr": str(exc)}) from exc
+        self.cron_expr, self.dst_policy = settled.cron_expr, settled.dst_policy
+        self._check_zone(settled)
+
+    def _check_zone(self, settled: Timing) -> None:
+        alias = self._state.db or router.db_for_write(type(self), instance=self)
+        try:
+            _ = settled.zone
+        except InvalidSchedule as exc:
+            raise ValidationError({"timezone": str(exc)}) from exc
+        with connections[alias].cursor() as cursor:
+            problems = zones.unknown_to_server(cursor, [settled.timezone])
+        if problems:
+            raise ValidationError({"timezone": problems[settled.timezone]})
 
 
 class CronOccurrence(models.Model):

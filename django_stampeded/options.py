@@ -40,6 +40,7 @@ class Options(TypedDict, total=False):
     max_deferrals: int
     expire_seconds: int
     timeout: float | timedelta | None
+    isolation: str
     backoff_base: float | timedelta
     backoff_max: float | timedelta
     dead_letter_queue: str | None
@@ -170,6 +171,12 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(_text(each) for each in value)
 
 
+def _isolation(value: Any) -> str:
+    if value not in ("thread", "process"):
+        raise ValueError("must be 'thread' or 'process'")
+    return str(value)
+
+
 _CHECKS: dict[str, Check] = {
     "name": _text,
     "aliases": _names,
@@ -187,6 +194,7 @@ _CHECKS: dict[str, Check] = {
     "max_deferrals": _whole(0, 32_767),
     "expire_seconds": _whole_seconds,
     "timeout": _optional(_seconds(0.001, 10 * 365 * 86_400)),
+    "isolation": _isolation,
     "backoff_base": _seconds(0.001, 2_147_483),
     "backoff_max": _seconds(0.001, 2_147_483),
     "dead_letter_queue": _optional(_text),

@@ -14,8 +14,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from django.apps import apps as installed_apps
 from django.core.management.base import CommandError
 from django.db import connections
+from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.signals import post_migrate, pre_migrate
@@ -254,22 +256,47 @@ def check_schema(cur: Any) -> None:
         )
 
 
-def _before_migrate(sender: AppConfig, using: str, plan: list[Any], **_: object) -> None:
+def _before_migrate(sender: AppConfig, using: str, plan: list[Any], apps: Any = None, **_: object) -> None:
     """Refuses a server that won't do, then waits until no other process migrates this database.
 
-    Django makes its plan before anybody could lock anything, so the one that waited finds it out of date: what has been
-    applied meanwhile is taken out again. The lock is the session's; it ends with post_migrate or with the connection.
+    Django makes its plan before anybody could lock anything, so the one that waited finds it out of date: when another has
+    applied it meanwhile, nothing is left to do, and the models that Django goes on with are brought up to what stands now.
+    The lock is the session's; it ends after the last app's post_migrate (where permissions are made, once) or with the
+    connection.
     """
     connection = connections[using]
-    if connection.vendor != "postgresql" or not any(m.app_label == sender.label and not back for m, back in plan):
+    if connection.vendor != "postgresql":
         return
-    try:
-        check_server(connection)
-    except (ServerTooOld, SchemaMismatch) as error:
-        raise CommandError(str(error)) from None
+    if any(m.app_label == sender.label and not back for m, back in plan):
+        try:
+            check_server(connection)
+        except (ServerTooOld, SchemaMismatch) as error:
+            raise CommandError(str(error)) from None
     _wait_for_turn(connection)
+    if not plan:  # whoever applied it is through with its permissions now, and there is nothing to hold others up for
+        _end_turn(connection)
+        return
+    post_migrate.connect(_after_migrate, sender=_last_app(), dispatch_uid="stampeded.migrate_unlock")
+    if not any(back for _, back in plan):
+        _drop_what_is_done(connection, plan, apps)
+
+
+def _drop_what_is_done(connection: BaseDatabaseWrapper, plan: list[Any], apps: Any) -> None:
     applied = MigrationRecorder(connection).applied_migrations()
-    plan[:] = [(m, back) for m, back in plan if back or (m.app_label, m.name) not in applied]
+    left = [(migration, back) for migration, back in plan if (migration.app_label, migration.name) not in applied]
+    if left and len(left) < len(plan):
+        raise CommandError(
+            "Another process has applied some of these migrations meanwhile, and not all: run `manage.py migrate` again."
+        )
+    if not left:
+        plan.clear()
+        now = MigrationExecutor(connection)._create_project_state(with_applied_migrations=True)
+        vars(apps).update(vars(now.apps))
+
+
+def _last_app() -> AppConfig:
+    """The app whose signals Django sends last."""
+    return [config for config in installed_apps.get_app_configs() if config.models_module is not None][-1]
 
 
 def _wait_for_turn(connection: BaseDatabaseWrapper) -> None:
@@ -287,18 +314,25 @@ def _wait_for_turn(connection: BaseDatabaseWrapper) -> None:
             time.sleep(0.1)
 
 
-def _after_migrate(sender: AppConfig, using: str, **_: object) -> None:
-    connection = connections[using]
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
+def _end_turn(connection: BaseDatabaseWrapper) -> None:
+    """Gives the lock back, as often as it was taken: a migrate that failed has left it with the session."""
+    with connection.cursor() as cursor:
+        held = True
+        while held:
             cursor.execute(
                 "SELECT pg_advisory_unlock(%s) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() "
                 "AND (classid::bigint << 32) | objid::bigint = %s AND objsubid = 1",
                 [_LOCK_KEY, _LOCK_KEY],
             )
+            held = cursor.fetchone() is not None
+
+
+def _after_migrate(sender: AppConfig, using: str, **_: object) -> None:
+    connection = connections[using]
+    if connection.vendor == "postgresql":
+        _end_turn(connection)
 
 
 def connect_migrate_lock(config: AppConfig) -> None:
     """Lets several `manage.py migrate` that start at once take turns. Called once, by the app's ready()."""
     pre_migrate.connect(_before_migrate, sender=config, dispatch_uid="stampeded.migrate_lock")
-    post_migrate.connect(_after_migrate, sender=config, dispatch_uid="stampeded.migrate_unlock")

@@ -13,3 +13,21 @@ job_enqueued = Signal()
 
 `sender`: the class EnqueuedJob. `job`: the EnqueuedJob. `using`: the alias of the database it was written to.
 """
+
+job_started = Signal()
+"""A job's body is about to run, in this thread.
+
+`sender`: the class JobContext. `job`: its JobContext.
+"""
+
+job_completed = Signal()
+"""A job's body returned; that is recorded next. Sent in the job's thread.
+
+`sender`: the class JobContext. `job`: its JobContext.
+"""
+
+job_failed = Signal()
+"""A job's attempt ended by an exception or a timeout, or by Cancel or Discard; that is recorded next. Not for a Snooze.
+
+Sent in the job's thread. `sender`: the class JobContext. `job`: its JobContext. `exception`: what it raised.
+"""

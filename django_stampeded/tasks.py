@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from asgiref.sync import sync_to_async
 
@@ -20,8 +20,9 @@ from django_stampeded.arguments import Signature
 from django_stampeded.conf import settings
 from django_stampeded.encoding import encode
 from django_stampeded.enqueueing import Blueprint, Column, EnqueuedJob, insert, insert_many
-from django_stampeded.exceptions import InvalidArguments, InvalidOption, UnknownTask
+from django_stampeded.exceptions import InvalidArguments, InvalidOption, InvalidSchedule, UnknownTask
 from django_stampeded.options import LONGEST_BASE_MS, Options, checked
+from django_stampeded.timing import TIMETABLE_OPTIONS, Timetable, timetable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,6 +34,13 @@ class TaskOptions(Options, total=False):
     name: str
     aliases: Iterable[str]
     takes_context: bool
+    cron: str
+    every: timedelta | float
+    timezone: str
+    dst_policy: str
+    missed_policy: str
+    overlap_policy: str
+    jitter: timedelta | float
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +55,11 @@ class Task(Generic[P, R]):
     from the arguments named in a list, or from the "task" alone. dedup_period: minute, hour, day, week or month; the
     scope then stays taken until that period (UTC) ends.
     max_attempts: 1 to 32767. max_interruptions, max_deferrals: 0 to 32767.
-    expire_seconds: whole seconds without a sign of life until the job is failed. timeout: seconds a run may take.
+    expire_seconds: whole seconds without a sign of life until the job is failed. timeout: seconds a run may take, None for
+    any number; "setting" stands for the setting TIMEOUT. isolation: "thread", or "process" for one that can be killed.
     backoff_base, backoff_max: seconds, 0.001 to 2147483. dead_letter_queue: where a discarded job is copied to.
     meta: context for one runtime, under that runtime's name. database: alias, None for the router's choice.
+    timetable: when it runs by itself, made from `cron` or `every` and what goes with them (see timing.timetable).
     """
 
     name: str
@@ -68,12 +78,14 @@ class Task(Generic[P, R]):
     max_interruptions: int = 1
     max_deferrals: int = 100
     expire_seconds: int = 3600
-    timeout: float | None = None
+    timeout: float | Literal["setting"] | None = "setting"
+    isolation: str = "thread"
     backoff_base: float = 1.0
     backoff_max: float = 3600.0
     dead_letter_queue: str | None = None
     meta: dict[str, Any] = field(default_factory=dict)
     database: str | None = None
+    timetable: Timetable | None = None
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function here and now, as if it were no task."""
@@ -86,7 +98,7 @@ class Task(Generic[P, R]):
 
         Example: `import_csv.using(queue_name="mail", run_after=timedelta(minutes=5)).enqueue(path="a.csv")`
         """
-        for name in ("name", "aliases", "takes_context"):
+        for name in ("name", "aliases", "takes_context", "isolation", *sorted(TIMETABLE_OPTIONS)):
             if name in options:
                 raise InvalidOption(f"{name} belongs to the function: set it with @task({name}=...), not with using().")
         return self._with(checked(options))
@@ -124,10 +136,26 @@ class Task(Generic[P, R]):
         """`enqueue_many` for async code."""
         return await sync_to_async(self.enqueue_many)(many)
 
+    def columns_of_job(self, args: dict[str, Any], /) -> dict[str, Any]:
+        """The columns in which a job with these arguments differs from the table's defaults: for a schedule, which writes it.
+
+        args and meta are JSON texts. Raises InvalidArguments and InvalidOption as `enqueue` does.
+        """
+        blueprint, text = self._current_blueprint(), self._encoded(args)
+        columns = {each.name: each.value for each in blueprint.columns} | {"args": text, "meta": blueprint.meta}
+        if blueprint.has_scope:
+            columns |= {"dedup_scope": blueprint.scope_of(text), "dedup_period": blueprint.period}
+        return columns
+
     @functools.cached_property
     def signature(self) -> Signature | None:
         """What the function takes, None where another language has it."""
         return None if self.func is None else Signature(self.name, self.func, takes_context=self.takes_context)
+
+    @property
+    def time_limit(self) -> float | None:
+        """The seconds that a run may take, None for any number."""
+        return settings.TIMEOUT if self.timeout == "setting" else self.timeout  # type: ignore[return-value]
 
     def _with(self, options: dict[str, Any]) -> Task[P, R]:
         if "using" in options:
@@ -194,7 +222,7 @@ def task(func: Any = None, /, **options: Any) -> Any:
     Example: `@task(queue_name="imports", max_attempts=3)` above `def import_csv(path: str) -> None: ...`
     """
     if func is None:
-        return lambda function: _made(function, checked(options))
+        return lambda function: _made(function, _checked_for_task(options))
     return _made(func, {})
 
 
@@ -237,6 +265,17 @@ async def aenqueue_many(task: str | Task[..., Any], many: Iterable[dict[str, Any
 
 def _task_of(task: str | Task[..., Any]) -> Task[..., Any]:
     return task if isinstance(task, Task) else task_by_name(task)
+
+
+def _checked_for_task(options: dict[str, Any]) -> dict[str, Any]:
+    given = {name: options[name] for name in TIMETABLE_OPTIONS & options.keys()}
+    found = checked({name: value for name, value in options.items() if name not in given})
+    if given:
+        try:
+            found["timetable"] = timetable(**given)
+        except InvalidSchedule as exc:
+            raise InvalidOption(str(exc)) from None
+    return found
 
 
 def _made(func: Any, options: dict[str, Any]) -> Task[..., Any]:

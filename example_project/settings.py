@@ -69,7 +69,16 @@ USE_TZ = True
 STATIC_URL = "static/"
 LOGIN_URL = "admin:login"
 
-EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
-EMAIL_FILE_PATH = BASE_DIR / ".demo" / "mail"
+MAIL_FOLDER = BASE_DIR / ".demo" / "mail"
+if django.VERSION >= (6, 1):
+    MAILERS = {
+        "default": {
+            "BACKEND": "django.core.mail.backends.filebased.EmailBackend",
+            "OPTIONS": {"file_path": MAIL_FOLDER},
+        },
+    }
+else:
+    EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
+    EMAIL_FILE_PATH = MAIL_FOLDER
 
 STAMPEDED: dict[str, object] = {}

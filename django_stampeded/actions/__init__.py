@@ -19,9 +19,13 @@ from django_stampeded.actions.jobs import (
     retry,
     run_now,
 )
-from django_stampeded.actions.queues import change_policy, pause, pause_schedule, prune, resume
+from django_stampeded.actions.queues import change_policy, pause, prune, resume
+from django_stampeded.actions.schedules import delete_schedule, pause_schedule, run_schedule, save_schedule
 
-EVERY_ACTION = (*JOB_ACTIONS, "pause", "resume", "change_policy", "pause_schedule", "resume_schedule", "prune")
+EVERY_ACTION = (
+    *JOB_ACTIONS, "pause", "resume", "change_policy", "make_schedule", "change_schedule", "pause_schedule", "resume_schedule",
+    "run_schedule", "delete_schedule", "prune",
+)  # fmt: skip
 """What stands in the audit's column of actions."""
 
 __all__ = [
@@ -36,6 +40,7 @@ __all__ = [
     "cancel",
     "change_policy",
     "delete",
+    "delete_schedule",
     "discard",
     "mark",
     "move",
@@ -46,4 +51,6 @@ __all__ = [
     "resume",
     "retry",
     "run_now",
+    "run_schedule",
+    "save_schedule",
 ]

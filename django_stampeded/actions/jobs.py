@@ -158,14 +158,15 @@ JOB_ACTIONS: dict[str, JobAction] = {
 
 
 ELIGIBLE = {
-    "retry": Q(state__in=(State.RETRYABLE, State.DISCARDED, State.CANCELLED)),
+    "retry": Q(state=State.RETRYABLE) | Q(state__in=(State.DISCARDED, State.CANCELLED)),
     "run_now": Q(state__in=WAITING, scheduled_at__gt=Now()),
-    "cancel": ~Q(state__in=FINAL),
-    "discard": ~Q(state__in=FINAL),
+    "cancel": Q(state__in=WAITING) | Q(state__in=RUNNING),
+    "discard": Q(state__in=WAITING) | Q(state__in=RUNNING),
     "move": Q(state__in=WAITING),
-    "delete": ~Q(state__in=RUNNING),
+    "delete": Q(state__in=WAITING) | Q(state__in=FINAL),
 }
-"""Which of the jobs that somebody means by "all" an action goes for. Completed jobs are run again one by one only."""
+"""Which of the jobs that somebody means by "all" an action goes for, said so that partial indexes serve it. Completed
+jobs are run again one by one only."""
 
 
 def _on_job(

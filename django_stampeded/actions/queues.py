@@ -1,4 +1,4 @@
-"""What an operator may do to queues and schedules: pause, resume, limits, pruning. Each leaves one audit row."""
+"""What an operator may do to queues: pause, resume, limits, pruning. Each leaves one audit row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db import connections, transaction
 from django_stampeded import functions
 from django_stampeded.actions.audit import Actor, clean, recorded
 from django_stampeded.conf import settings
-from django_stampeded.models import QueuePolicy, Schedule
+from django_stampeded.models import QueuePolicy
 
 
 def pause(queue: str, *, actor: Actor, reason: str = "", using: str | None = None) -> None:
@@ -28,19 +28,6 @@ def resume(queue: str, *, actor: Actor, using: str | None = None) -> None:
     _check_queue_name(queue)
     with recorded("resume", actor, using, queue=queue) as cursor:
         functions.resume(cursor, queue)
-
-
-def pause_schedule(key: str, paused: bool, *, actor: Actor, using: str | None = None) -> bool:
-    """Pause a schedule, or resume it when `paused` is False; False if there is no such schedule."""
-    alias = using or settings.DATABASE
-    action = "pause_schedule" if paused else "resume_schedule"
-    try:
-        with recorded(action, actor, alias, schedule=key):
-            if not Schedule.objects.using(alias).filter(pk=key).update(paused=paused):
-                raise _NoSuchSchedule
-    except _NoSuchSchedule:
-        return False
-    return True
 
 
 def change_policy(queue: str, changes: dict[str, int | None], *, actor: Actor, using: str | None = None) -> None:
@@ -82,10 +69,6 @@ def prune(completed: timedelta, failed: timedelta, *, actor: Actor, limit: int =
     with recorded("prune", actor, alias, completed_s=completed_s, failed_s=failed_s, pruned=pruned):
         pass
     return pruned
-
-
-class _NoSuchSchedule(Exception):
-    """Rolls the audit row back."""
 
 
 def _check_queue_name(queue: str) -> None:

@@ -75,10 +75,10 @@ class AuditEntryAdmin(ReadingAdmin):
 class CronOccurrenceAdmin(ReadingAdmin):
     """Each firing of a schedule, newest first."""
 
-    list_display = ("id", "schedule", "occurrence_token", "job", "enqueued_at")
+    list_display = ("id", "schedule", "occurrence_token", "planned_at", "enqueued_at", "job", "skipped")
     list_filter = (ScheduleFilter,)
     ordering = ("-id",)
-    fields = ("schedule", "occurrence_token", "job", "enqueued_at")
+    fields = ("schedule", "occurrence_token", "planned_at", "enqueued_at", "job", "skipped")
     readonly_fields = fields
 
     @admin.display(description=_("schedule"))

@@ -98,7 +98,7 @@ class JobAdmin(JobPage, ErrorsPage):
     list_display = ("short_id", "task_name", "queue_name", "state_name", "attempts", "when", "failure", "enqueued")
     list_display_links = ("short_id",)
     list_filter = (StateFilter, QueueFilter, TaskFilter, FailureKindFilter, FingerprintFilter)
-    list_per_page = 100
+    list_per_page = 50
     list_max_show_all = 200
     search_fields = ("id",)
     search_help_text = _("An id, argument=value, or a part of the task's name or of the error.")

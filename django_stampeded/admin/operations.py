@@ -18,7 +18,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpR
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html, format_html_join
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from django_stampeded import insights
@@ -191,7 +191,7 @@ class JobOperations(ReadingAdmin):
 
     def _tell(self, request: HttpRequest, operation: Operation, report: BulkReport) -> None:
         if report.done:
-            self.message_user(request, _DONE[operation.name](report.done), messages.SUCCESS)
+            self.message_user(request, _DONE[operation.name] % {"count": report.done}, messages.SUCCESS)
         if not report.finished:
             words = gettext("There is more to do than fits one request: do it again to go on.")
             self.message_user(request, words, messages.WARNING)
@@ -216,15 +216,11 @@ def _parameters(operation: Operation, request: HttpRequest) -> dict[str, str]:
     return given
 
 
-def _counted(one: str, many: str) -> Any:
-    return lambda count: ngettext(one, many, count) % {"count": count}
-
-
 _DONE = {
-    "retry": _counted("%(count)d job will be retried.", "%(count)d jobs will be retried."),
-    "run_now": _counted("%(count)d job is due now.", "%(count)d jobs are due now."),
-    "cancel": _counted("%(count)d job was cancelled.", "%(count)d jobs were cancelled."),
-    "discard": _counted("%(count)d job was discarded.", "%(count)d jobs were discarded."),
-    "move": _counted("%(count)d job was moved.", "%(count)d jobs were moved."),
-    "delete": _counted("%(count)d job was deleted.", "%(count)d jobs were deleted."),
+    "retry": ngettext_lazy("%(count)d job will be retried.", "%(count)d jobs will be retried.", "count"),
+    "run_now": ngettext_lazy("%(count)d job is due now.", "%(count)d jobs are due now.", "count"),
+    "cancel": ngettext_lazy("%(count)d job was cancelled.", "%(count)d jobs were cancelled.", "count"),
+    "discard": ngettext_lazy("%(count)d job was discarded.", "%(count)d jobs were discarded.", "count"),
+    "move": ngettext_lazy("%(count)d job was moved.", "%(count)d jobs were moved.", "count"),
+    "delete": ngettext_lazy("%(count)d job was deleted.", "%(count)d jobs were deleted.", "count"),
 }

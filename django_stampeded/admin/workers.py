@@ -35,7 +35,7 @@ class WorkerChangeList(FixedChangeList):
 class WorkerAdmin(ReadingAdmin):
     """Nothing to do here: a worker is started and stopped where it runs."""
 
-    list_display = ("name", "is_alive", "served", "running_jobs", "beat", "started_at")
+    list_display = ("name", "is_alive", "served", "running_jobs", "notifications", "beat", "started_at")
     ordering = ("-last_heartbeat", "-id")
     fields = ("id", "name", "is_alive", "served", "running_jobs", "started_at", "last_heartbeat", "details")
     readonly_fields = fields
@@ -63,6 +63,10 @@ class WorkerAdmin(ReadingAdmin):
     @admin.display(description=_("queues"))
     def served(self, worker: Worker) -> str:
         return ", ".join(worker.queues) or "—"
+
+    @admin.display(description=_("notifications"))
+    def notifications(self, worker: Worker) -> str:
+        return insights.notifications_of(worker) or "—"
 
     @admin.display(description=_("runs"))
     def running_jobs(self, worker: Any) -> SafeString | str:

@@ -17,7 +17,7 @@ from django_stampeded.insights.selection import GROUPED, newest_first
 from django_stampeded.models import Job
 from django_stampeded.states import State
 
-EXAMINED = 5_000
+EXAMINED = 3_000
 SHOWN = 50
 
 
@@ -81,7 +81,7 @@ def error_clusters(queue: str | None = None, using: str | None = None) -> Cluste
     for state in GROUPED:  # one statement a state: each is read in order from an index
         found = _newest_failed(state, queue, alias)
         complete = complete and len(found) < EXAMINED
-        rows += found
+        rows += [row for row in found if row[0] is not None]
     groups: dict[bytes, list[tuple[Any, ...]]] = {}
     for row in sorted(rows, key=lambda row: row[1], reverse=True):
         groups.setdefault(bytes(row[0]), []).append(row)
@@ -92,7 +92,9 @@ def error_clusters(queue: str | None = None, using: str | None = None) -> Cluste
 
 
 def _newest_failed(state: State, queue: str | None, alias: str) -> list[tuple[Any, ...]]:
-    jobs = Job.objects.using(alias).filter(state=state, error_fingerprint__isnull=False)
+    jobs = Job.objects.using(alias).filter(state=state)
+    if state == State.RETRYABLE:  # said here, this lets a small index serve; other states have one anyway
+        jobs = jobs.filter(error_fingerprint__isnull=False)
     if queue is not None:
         jobs = jobs.filter(queue=queue)
     columns = ("error_fingerprint", "id", "queue", "task", "state", "failure_kind", "finished_at", "scheduled_at")

@@ -20,7 +20,7 @@ from django_stampeded.insights.errors import LONGEST_ERROR, ErrorEntry, read_rin
 from django_stampeded.insights.queues import counts_by_queue
 from django_stampeded.insights.reasons import QueueSituation, Reason, why_not_running
 from django_stampeded.insights.redaction import Redactor
-from django_stampeded.insights.workers import EVERY_QUEUE, with_liveness
+from django_stampeded.insights.workers import EVERY_QUEUE, serves, with_liveness
 from django_stampeded.models import Job, QueuePolicy, Worker
 from django_stampeded.states import RUNNING, WAITING
 
@@ -123,8 +123,8 @@ def situation(job: Job, now: datetime, using: str | None = None) -> QueueSituati
     if job.state not in WAITING:
         return QueueSituation(job.queue)
     policy = QueuePolicy.objects.using(alias).filter(pk=job.queue).first()
-    serving = with_liveness(Worker.objects.using(alias)).filter(queues__overlap=[job.queue, EVERY_QUEUE])
-    alive = list(serving.values_list("alive", flat=True))
+    candidates = with_liveness(Worker.objects.using(alias)).filter(queues__overlap=[job.queue, EVERY_QUEUE])
+    alive = [worker.alive for worker in candidates if serves(worker, job.queue)]
     counts = counts_by_queue(alias).get(job.queue, {})
     ahead = _ahead_of(job, now, alias)
     return QueueSituation(

@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 
 from django_stampeded.insights.alias import chosen
 from django_stampeded.insights.durations import in_words
-from django_stampeded.insights.workers import EVERY_QUEUE, live_workers
+from django_stampeded.insights.workers import live_workers, serves
 from django_stampeded.models import QueueCount, QueuePolicy
 from django_stampeded.states import RUNNING, WAITING, State
 
@@ -94,14 +94,14 @@ def queues(using: str | None = None) -> list[QueueStatus]:
     counts = counts_by_queue(alias)
     oldest = _oldest_due(alias)
     policies = {policy.queue: policy for policy in QueuePolicy.objects.using(alias)}
-    serving = [worker.queues for worker in live_workers(alias)]
+    alive = list(live_workers(alias))
     return [
         QueueStatus(
             queue=name,
             counts=counts.get(name, {}),
             oldest_due=oldest.get(name, (None, None))[0],
             oldest_age=oldest.get(name, (None, None))[1],
-            live_workers=sum(1 for served in serving if name in served or EVERY_QUEUE in served),
+            live_workers=sum(1 for worker in alive if serves(worker, name)),
             **_policy_part(policies.get(name)),
         )
         for name in sorted({*counts, *policies})

@@ -66,6 +66,26 @@ class Redactor:
         shown = _CREDENTIALS_IN_URL.sub(rf"\g<scheme>:{HIDDEN}@", shown)
         return _NAMED_VALUE.sub(self._hide_named, shown)
 
+    def restore(self, edited: Any, stored: Any) -> Any:
+        """What somebody meant who edited what `value` showed of `stored`: hidden parts left alone are as they were stored.
+
+        Example:
+            >>> redactor.restore({"order": 8, "password": "[redacted]"}, {"order": 7, "password": "x"})
+            {'order': 8, 'password': 'x'}
+        """
+        if edited == self.value(stored):
+            return stored
+        if isinstance(edited, Mapping) and isinstance(stored, Mapping):
+            return {name: self._restore_named(name, item, stored) for name, item in edited.items()}
+        if isinstance(edited, list) and isinstance(stored, list) and len(edited) == len(stored):
+            return [self.restore(item, before) for item, before in zip(edited, stored, strict=True)]
+        return edited
+
+    def _restore_named(self, name: str, item: Any, stored: Mapping[str, Any]) -> Any:
+        if name not in stored:
+            return item
+        return stored[name] if self.is_secret(name) and item == HIDDEN else self.restore(item, stored[name])
+
     def _hide_named(self, match: re.Match[str]) -> str:
         if self.is_secret(match["name"].strip("\"'")):
             return f"{match['name']}{match['sign']}{HIDDEN}"

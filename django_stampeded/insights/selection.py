@@ -24,8 +24,9 @@ from django_stampeded.insights.redaction import Redactor
 from django_stampeded.models import Job
 from django_stampeded.states import FINAL, FailureKind, State
 
-WINDOW = 20_000
-COUNTED_TO = 20_000
+WINDOW = 10_000
+COUNTED_TO = 10_000
+WHOLE_FINGERPRINT = 32  # bytes
 RECENT = 1_000
 GROUPED = (State.RETRYABLE, State.DISCARDED)
 """The states whose jobs are indexed by the fingerprint of their error."""
@@ -44,7 +45,7 @@ class Selection:
         state: in this state.
         task: of this task, by its full name.
         failure_kind: whose latest failure was of this kind, and which have not completed since.
-        fingerprint: whose latest error has this fingerprint, in hexadecimal.
+        fingerprint: whose latest error has this fingerprint, in hexadecimal; its first digits will do.
         text: an id, ``argument=value``, or a part of the task's name or of the error.
     """
 
@@ -141,7 +142,7 @@ def _window(jobs: QuerySet[Job], selection: Selection, counts: Counts) -> tuple[
         oldest = None
         if total(counts, selection.queue or None, state or None) > WINDOW:
             column = "finished_at" if state in FINAL else "id"
-            rows = newest_first(jobs.filter(part), state).values_list(column, flat=True)
+            rows = jobs.filter(part).order_by(f"-{column}").values_list(column, flat=True)
             oldest = rows[WINDOW : WINDOW + 1].first()
         if oldest is not None:
             cut = True
@@ -186,9 +187,16 @@ def _searched_part(selection: Selection) -> Q:
 
 def _fingerprint_is(hexadecimal: str) -> Q:
     try:
-        return Q(error_fingerprint=bytes.fromhex(hexadecimal))
+        first = bytes.fromhex(hexadecimal)
     except ValueError:
         return Q(pk__in=[])
+    if len(first) >= WHOLE_FINGERPRINT:
+        return Q(error_fingerprint=first)
+    beginning = Q(error_fingerprint__gte=first)
+    after = int.from_bytes(first) + 1
+    if after < 1 << 8 * len(first):
+        beginning &= Q(error_fingerprint__lt=after.to_bytes(len(first)))
+    return beginning
 
 
 def _text_matches(text: str) -> Q:

@@ -49,6 +49,7 @@ class WorkerStatus:
         last_heartbeat: its latest sign of life.
         alive: whether that is recent enough.
         running: the jobs that it holds.
+        notifications: what it says of them, such as ``polling only``.
     """
 
     id: UUID
@@ -59,6 +60,21 @@ class WorkerStatus:
     last_heartbeat: datetime
     alive: bool
     running: Sequence[RunningJob] = ()
+    notifications: str = ""
+
+
+def serves(worker: Worker, queue: str) -> bool:
+    """Whether a worker takes jobs from this queue; one for every queue may have said which it leaves out."""
+    if EVERY_QUEUE in worker.queues:
+        left_out = worker.metadata.get("except_queues") if isinstance(worker.metadata, dict) else None
+        return not isinstance(left_out, list) or queue not in left_out
+    return queue in worker.queues
+
+
+def notifications_of(worker: Worker) -> str:
+    """What the worker says of its notifications: listening, or polling only. Empty for one that says nothing."""
+    said = worker.metadata.get("notifications") if isinstance(worker.metadata, dict) else None
+    return said if isinstance(said, str) else ""
 
 
 def workers(using: str | None = None) -> list[WorkerStatus]:
@@ -76,6 +92,7 @@ def workers(using: str | None = None) -> list[WorkerStatus]:
             last_heartbeat=row.last_heartbeat,
             alive=row.alive,
             running=tuple(held.get(row.id, ())),
+            notifications=notifications_of(row),
         )
         for row in rows
     ]

@@ -86,6 +86,7 @@ FUNCTIONS = [
     "replan_edited_v01",
     "occurrence_token_v01",
     "enqueue_scheduled_v01",
+    "fire_occurrence_v01",
     "fire_schedule_v01",
     "skip_schedule_v01",
     "run_schedule_v01",
@@ -103,6 +104,7 @@ class Migration(migrations.Migration):
     operations = [
         migrations.SeparateDatabaseAndState(
             database_operations=[
+                InstallFunctions("unlogged_losses_v01"),  # the counts' view calls it
                 InstallTables(*TABLES),
                 InstallFunctions(*FUNCTIONS),
                 InstallTriggers("jobs_v01", "stampeded_notify"),

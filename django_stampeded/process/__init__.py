@@ -1,4 +1,5 @@
-"""What every long-running role of a process stands on: connections that come back, threads that outlive errors.
+"""What every long-running role of a process stands on: connections that come back, threads that outlive errors, and the
+ties between a worker process and its parent.
 
-Knows nothing of jobs; worker/ and maintenance/ are built on it.
+Knows nothing of jobs but their ids; worker/, maintenance/ and supervisor/ are built on it.
 """

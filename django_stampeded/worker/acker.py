@@ -124,7 +124,7 @@ def record(cur: Cursor, batch: Sequence[Entry]) -> list[Lease]:
                 refused.append(lease)
         elif isinstance(outcome, Failed):
             kind, error = outcome.kind.value, outcome.error
-            result = functions.fail(cur, lease.ack, lease.worker_id, kind, error, outcome.delay_ms)
+            result = functions.fail(cur, lease.ack, lease.worker_id, kind, error, outcome.delay_ms, outcome.exit_status)
             if result is None:
                 refused.append(lease)
             else:

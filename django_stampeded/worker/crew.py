@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
+from django_stampeded.exceptions import LeaseLost
+from django_stampeded.process.board import Board
 from django_stampeded.process.loop import Loop
 from django_stampeded.process.outage import Outage
 from django_stampeded.worker.acker import Acker
@@ -16,6 +18,7 @@ from django_stampeded.worker.execution import Recipes
 from django_stampeded.worker.heartbeat import Heartbeat
 from django_stampeded.worker.identity import Identity
 from django_stampeded.worker.interrupt import Timekeeper
+from django_stampeded.worker.isolation import Isolation
 from django_stampeded.worker.job_thread import JobThread
 from django_stampeded.worker.lease import Desk, Lease
 from django_stampeded.worker.listener import Listener
@@ -24,18 +27,27 @@ from django_stampeded.worker.outcomes import JobCancelled
 
 
 class Crew:
-    """One worker's desk and threads, and its identity. `ended` is called when it ends by itself, drained or refused."""
+    """One worker's desk and threads, and its identity. `ended` is called when it ends by itself, drained or refused,
+    `known` when it is registered or has lost a thread to a job; on `board` its supervisor sees which jobs have started."""
 
-    def __init__(self, options: WorkerOptions, outage: Outage, ended: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        options: WorkerOptions,
+        outage: Outage,
+        ended: Callable[[], None],
+        known: Callable[[], object] = lambda: None,
+        board: Board | None = None,
+    ) -> None:
         self.options = options
-        self.desk = Desk(options.threads)
-        self.identity = Identity()
-        self.timekeeper = Timekeeper(self.desk)
-        self.heartbeat = Heartbeat(options, outage, self.desk, self.identity, self._interrupt, ended)
+        self.desk = Desk(options.threads, board, options.max_jobs)
+        self.identity = Identity(board, known)
+        self.timekeeper = Timekeeper(self.desk, known)
+        self.heartbeat = Heartbeat(options, outage, self.desk, self.identity, self._tell, ended)
         self.claimer = Claimer(options, outage, self.desk, self.identity, self.heartbeat.hurry, ended)
         self.acker = Acker(options.alias, outage, self.desk, self.claimer.look_soon)
         self.listener = Listener(options, outage, self.claimer.heard, self._say)
-        recipes = Recipes(options.alias)
+        self.isolation = Isolation(options.alias)
+        recipes = Recipes(options.alias, self.isolation)
         self.desk.crew = [JobThread(n, self.desk, recipes, self.timekeeper) for n in range(1, options.threads + 1)]
 
     @property
@@ -67,13 +79,14 @@ class Crew:
         for thread in self.desk.crew:
             if thread.lease is None:
                 thread.join(max(0.0, until - monotonic()))
+        self.isolation.close()
         return sum(thread.is_alive() for thread in self.desk.crew)
 
     def _say(self, status: str) -> None:
         self.claimer.listening = status == "listening"
         self.heartbeat.say(status)
 
-    def _interrupt(self, lease: Lease) -> None:
+    def _tell(self, lease: Lease) -> None:
         for thread in self.desk.crew:
-            if thread.guard.interrupt(lease, JobCancelled):
+            if thread.guard.tell(lease, JobCancelled if lease.cancelled else LeaseLost):
                 return

@@ -7,24 +7,27 @@ jobs elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from inspect import iscoroutine
 from time import monotonic
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from asgiref.sync import async_to_sync, iscoroutinefunction
+from django.dispatch import Signal
 
-from django_stampeded import registry
+from django_stampeded import registry, signals
 from django_stampeded.worker import messages
-from django_stampeded.worker.context import context_of, running_lease
+from django_stampeded.worker.context import JobContext, context_of, running_lease
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
 from django_stampeded.worker.outcomes import (
     COMPLETED,
     Backoff,
+    Failed,
     Outcome,
     of_bad_arguments,
     of_exception,
@@ -42,13 +45,26 @@ class Recipe:
     takes_context: bool
     timeout: float | None
     backoff: Backoff
+    is_isolated: bool
+
+
+class Elsewhere(Protocol):
+    """Whatever runs a job outside of this process."""
+
+    def run(self, lease: Lease, timeout: float | None, guard: Guard) -> Outcome:
+        """Run the job of `lease`; returns what to record. Raises nothing."""
+        ...
 
 
 class Recipes:
-    """Recipes by task, for jobs of the database of `alias`. A task declared anew (a reload, a test) gets a new one."""
+    """Recipes by task, for jobs of the database of `alias`. A task declared anew (a reload, a test) gets a new one.
 
-    def __init__(self, alias: str) -> None:
+    `elsewhere` runs jobs of tasks that want a process of their own; without it they run here.
+    """
+
+    def __init__(self, alias: str, elsewhere: Elsewhere | None = None) -> None:
         self.alias = alias
+        self.elsewhere = elsewhere
         self._known: dict[Any, Recipe] = {}
 
     def of(self, name: str) -> Recipe | None:
@@ -60,8 +76,11 @@ class Recipes:
         if found is None:
             call = async_to_sync(task.func) if iscoroutinefunction(task.func) else task.func
             backoff = Backoff(task.backoff_base, task.backoff_max)
-            found = Recipe(call, task.signature.decode, task.takes_context, task.timeout, backoff)
+            isolated = task.isolation == "process"
+            found = Recipe(call, task.signature.decode, task.takes_context, task.time_limit, backoff, isolated)
             self._known[task] = found
+            if found.timeout is not None and found.timeout >= task.expire_seconds:
+                messages.unsafe_timeout(found.timeout, task.expire_seconds, task.name)
         return found
 
 
@@ -76,32 +95,48 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
         outcome = of_unknown_task(datetime.now(UTC) - job.inserted_at)
         messages.unknown_task(lease, outcome)
         return outcome
+    if recipe.is_isolated and recipes.elsewhere is not None:
+        return recipes.elsewhere.run(lease, recipe.timeout, guard)
     try:
         args = recipe.decode(loaded(job.args))
     except (Exception, RecursionError) as exc:
         return of_bad_arguments(exc)
     lease.started_at = monotonic()
+    context = copy_context()
     over = False
     try:
         guard.open(lease, recipe.timeout)
         try:
-            copy_context().run(_call, recipe, lease, args, recipes.alias)
+            context.run(_call, recipe, lease, args, recipes.alias)
             over = True
         finally:
             guard.close()
     except BaseException as exc:
         if not over:  # else an interrupt struck after the body's last line: it came too late
-            return of_exception(_trimmed(exc), job.attempt, recipe.backoff, _note(lease))
+            outcome = of_exception(_trimmed(exc), job.attempt, recipe.backoff, _note(lease))
+            if signals.job_failed.receivers and isinstance(outcome, Failed):
+                context.run(_send, signals.job_failed, lease, recipes.alias, exception=exc)
+            return outcome
     return COMPLETED
 
 
 def _call(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str) -> None:
     """The body, in a context of its own: what a job sets in context variables ends with it."""
     running_lease.set(lease)
+    if signals.job_started.receivers:
+        _send(signals.job_started, lease, alias)
     first = (context_of(lease, alias),) if recipe.takes_context else ()
     result = recipe.call(*first, **args)
     if result is not None and iscoroutine(result):
         async_to_sync(_awaited)(result)
+    if signals.job_completed.receivers:
+        _send(signals.job_completed, lease, alias)
+
+
+def _send(signal: Signal, lease: Lease, alias: str, **more: Any) -> None:
+    """Send a signal of a job; whatever a receiver does, the job's outcome stays what it is."""
+    with suppress(Exception):
+        signal.send_robust(JobContext, job=context_of(lease, alias), **more)
 
 
 async def _awaited(result: Any) -> Any:

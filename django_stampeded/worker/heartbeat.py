@@ -7,7 +7,7 @@ can keep it from beating. It is also the one that learns of leases that were los
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from uuid import UUID
@@ -19,12 +19,14 @@ from django_stampeded.process.link import Cursor
 from django_stampeded.process.loop import Loop
 from django_stampeded.process.outage import Outage
 from django_stampeded.schema import check_schema
-from django_stampeded.states import State
+from django_stampeded.states import RUNNING, State
 from django_stampeded.worker import messages
 from django_stampeded.worker.identity import Identity
 from django_stampeded.worker.lease import Desk, Lease
 from django_stampeded.worker.options import WorkerOptions
 
+LOOK_S = 1.0
+"""A cancellation reaches a running job within so many seconds."""
 BEATS_PER_LEASE = 4
 """How often a running job is touched within its expire_seconds, where that is short."""
 
@@ -41,7 +43,7 @@ class BeatReport:
 class Heartbeat(Loop):
     """Registers the worker, beats for it and touches its jobs.
 
-    `interrupt` is called with each running lease that was cancelled elsewhere; `refused` when the database won't do.
+    `tell` is called with each running lease that was cancelled elsewhere or is lost; `refused` when the database won't do.
     """
 
     def __init__(
@@ -50,14 +52,14 @@ class Heartbeat(Loop):
         outage: Outage,
         desk: Desk,
         identity: Identity,
-        interrupt: Callable[[Lease], object],
+        tell: Callable[[Lease], object],
         refused: Callable[[], None],
     ) -> None:
         super().__init__("heartbeat", options.alias, outage)
         self.options = options
         self.desk = desk
         self.identity = identity
-        self.interrupt = interrupt
+        self.tell = tell
         self.refused = refused
         self.status = "starting"
         self.leave_row = False
@@ -68,7 +70,9 @@ class Heartbeat(Loop):
     def cycle(self) -> None:
         """Beat, then sleep until the next beat is due, or a lease that is shorter needs one."""
         if self._due is not None:
-            self.wake.wait(self._due - monotonic())
+            while (left := self._due - monotonic()) > 0 and not self.stopping:
+                if not self.wake.wait(min(left, LOOK_S)):
+                    self.look()
             if self.stopping:
                 return
             late = monotonic() - self._due
@@ -102,6 +106,7 @@ class Heartbeat(Loop):
             "threads": options.threads,
             "poll_interval": options.poll_interval,
             "notifications": self.status,
+            "except_queues": sorted(options.selection.excluded),
             "python": platform.python_version(),
             "django": django.get_version(),
         }
@@ -120,19 +125,26 @@ class Heartbeat(Loop):
             ours = functions.touch_many(cur, owner, [lease.ack for lease in asked])
             lost += [lease for lease in asked if lease.job.id not in ours and not lease.settled]
         if lost:
-            self._lose(cur, lost)
+            self._tell_lost(lost, functions.states(cur, [lease.ack for lease in lost]))
         return BeatReport(worker_id, len(due), lost)
 
-    def _lose(self, cur: Cursor, lost: Sequence[Lease]) -> None:
-        states = functions.states(cur, [lease.ack for lease in lost])
+    def look(self) -> None:
+        """Between two beats, see whether a job that has been running for a while was cancelled: a read of its row."""
+        before = monotonic() - LOOK_S
+        leases = [lease for lease in self.desk.running() if not lease.lost and (lease.started_at or before) < before]
+        if not leases:
+            return
+        states = functions.states(self.link.cursor(), [lease.ack for lease in leases])
+        self._tell_lost([lease for lease in leases if states.get(lease.job.id) not in RUNNING], states)
+
+    def _tell_lost(self, lost: Sequence[Lease], states: Mapping[UUID, str]) -> None:
         for lease in lost:
             if lease.settled:
                 continue  # its job ended while we asked, which is why the row was no longer running
             lease.cancelled = states.get(lease.job.id) == State.CANCELLED
             lease.lost = True
             messages.lease_lost(lease, late=False)
-            if lease.cancelled:
-                self.interrupt(lease)
+            self.tell(lease)
 
     def _interval(self) -> float:
         """Seconds between two beats now: the setting, or less while a lease that is short is held."""
@@ -164,4 +176,5 @@ class Heartbeat(Loop):
         worker_id = self.identity.worker_id
         if worker_id is not None and self.link.is_open and not self.leave_row:
             functions.deregister_worker(self.link.cursor(), worker_id)
+            self.identity.leave()
         self.identity.take(None)

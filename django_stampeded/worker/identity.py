@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections.abc import Callable
 from uuid import UUID
 
 from django_stampeded.conf import settings
+from django_stampeded.process.board import Board
 
 
 def node_name() -> str:
@@ -21,10 +23,12 @@ def node_name() -> str:
 class Identity:
     """The registration in force, None before the first one.
 
-    The heartbeat thread sets it; the others read it, or wait for it.
+    The heartbeat thread sets it; the others read it, or wait for it. `known` is called when it does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, board: Board | None = None, known: Callable[[], object] = lambda: None) -> None:
+        self.board = board
+        self.known = known
         self.hostname = node_name()
         self.pid = os.getpid()
         self._id: UUID | None = None
@@ -37,8 +41,19 @@ class Identity:
 
     def take(self, worker_id: UUID | None) -> None:
         """Be this worker from now on; None: be nobody until the next registration."""
+        if worker_id is not None and self.board is not None:
+            self.board.register(worker_id)  # first, for whoever may claim under it must be known by it
         self._id = worker_id
-        (self._known.clear if worker_id is None else self._known.set)()
+        if worker_id is None:
+            self._known.clear()
+            return
+        self._known.set()
+        self.known()
+
+    def leave(self) -> None:
+        """The registration is off the list, and nothing is left to answer for."""
+        if self.board is not None:
+            self.board.leave()
 
     def wait(self, timeout: float) -> UUID | None:
         """The id, waiting for a registration up to `timeout` seconds."""

@@ -10,7 +10,7 @@ import threading
 from time import monotonic
 
 from django_stampeded.process.wake import Wake
-from django_stampeded.worker import django_connections
+from django_stampeded.worker import django_connections, messages
 from django_stampeded.worker.execution import Recipes, perform
 from django_stampeded.worker.interrupt import Guard, Timekeeper
 from django_stampeded.worker.lease import Desk, Lease
@@ -51,7 +51,7 @@ class JobThread(threading.Thread):
     def run_one(self, lease: Lease) -> None:
         """Run the job of one lease and leave its outcome on the desk. Nothing that happens in it ends the thread."""
         desk = self.desk
-        if desk.closed:
+        if desk.closed or not desk.start(lease):
             desk.settle(lease, RELEASED)
             return
         self.lease = lease
@@ -60,7 +60,9 @@ class JobThread(threading.Thread):
             if django_connections.in_use():
                 django_connections.before_job()
             outcome = perform(lease, self.recipes, self.guard)
-            desk.settle(lease, outcome)
+            if not desk.settle(lease, outcome):
+                desk.late += 1
+                messages.late(lease, desk.late)
         except BaseException:
             logger.exception("The thread of job %s met an error of ours; the job is released.", lease.job.id)
             desk.settle(lease, RELEASED)

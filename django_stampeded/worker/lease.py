@@ -13,14 +13,16 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django_stampeded.functions import Ack, ClaimedJob
+from django_stampeded.process.board import COMPLETED, PUT_OFF, Board, failed_as
 from django_stampeded.process.wake import Wake
 from django_stampeded.worker import claims
-from django_stampeded.worker.outcomes import RELEASED, Outcome
+from django_stampeded.worker.outcomes import RELEASED, Completed, Failed, Outcome
 
 if TYPE_CHECKING:
     from django_stampeded.worker.job_thread import JobThread
@@ -33,10 +35,11 @@ class Lease:
     """One attempt of a job that this process claimed.
 
     `claimed_at` and `started_at` are monotonic seconds, the second None until a job thread takes it. `lost` is set once
-    somebody else decided the job's fate, `cancelled` too if that was a cancellation.
+    somebody else decided the job's fate, `cancelled` too if that was a cancellation. `record` is its place on the board
+    that the supervisor sees, -1 where it has none.
     """
 
-    __slots__ = ("job", "worker_id", "claimed_at", "started_at", "lost", "cancelled", "context", "_open")
+    __slots__ = ("job", "worker_id", "claimed_at", "started_at", "lost", "cancelled", "context", "record", "_open")
 
     def __init__(self, job: ClaimedJob, worker_id: UUID, now: float) -> None:
         self.job = job
@@ -46,6 +49,7 @@ class Lease:
         self.lost = False
         self.cancelled = False
         self.context: object | None = None
+        self.record = -1
         self._open = [True]
 
     @property
@@ -68,11 +72,28 @@ class Lease:
         return True
 
 
-class Desk:
-    """What the threads of one worker share."""
+def code_of(outcome: Outcome) -> int:
+    """What the board has for a body that ended so."""
+    if isinstance(outcome, Completed):
+        return COMPLETED
+    return failed_as(outcome.kind) if isinstance(outcome, Failed) else PUT_OFF
 
-    def __init__(self, threads: int) -> None:
+
+class Desk:
+    """What the threads of one worker share.
+
+    Args:
+        threads: how many of them run jobs.
+        board: where to note for the supervisor which jobs have started, if there is one.
+        most_starts: so many jobs may start in all, None for any number.
+    """
+
+    def __init__(self, threads: int, board: Board | None = None, most_starts: int | None = None) -> None:
         self.threads = threads
+        self.board = board
+        self.most_starts = most_starts
+        self.started = 0
+        self._starts = count(1)
         self.waiting: deque[Lease] = deque()
         self.held: set[Lease] = set()
         self.outbox: deque[tuple[Lease, Outcome]] = deque()
@@ -86,10 +107,25 @@ class Desk:
         self.low = 0
         """With so few leases waiting, a hungry claimer wants to know."""
         self.closed = False
+        self.late = 0
+        """How many jobs ended after their outcome had been decided without them."""
 
     def running(self) -> list[Lease]:
-        """The leases whose jobs run now."""
-        return [lease for thread in self.crew if (lease := thread.lease) is not None]
+        """The leases whose jobs run now and are not given up."""
+        return [lease for thread in self.crew if (lease := thread.lease) is not None and not lease.settled]
+
+    def busy(self) -> int:
+        """How many threads are not free for another job."""
+        return sum(thread.lease is not None for thread in self.crew)
+
+    def start(self, lease: Lease) -> bool:
+        """A thread is about to run the job of `lease`: says so on the board. False when no more jobs may start here."""
+        self.started = number = next(self._starts)
+        if self.most_starts is not None and number > self.most_starts:
+            return False
+        if self.board is not None:
+            lease.record = self.board.start(lease.job.id)
+        return True
 
     def room(self) -> int:
         """How many more jobs to hold."""
@@ -99,7 +135,8 @@ class Desk:
         self.low = ahead // 2
         if len(self.waiting) > self.low:
             return 0
-        return self.threads + ahead - len(self.waiting) - len(self.running())
+        room = self.threads + ahead - len(self.waiting) - self.busy()
+        return room if self.most_starts is None else min(room, self.most_starts - self.started - len(self.waiting))
 
     def held_by_queue(self) -> Counter[str]:
         """How many unsettled leases each queue has here."""
@@ -137,25 +174,33 @@ class Desk:
         """Decide a lease's outcome and leave it for the acker. False when it was decided already."""
         if not lease.settle():
             return False
+        if lease.record >= 0 and self.board is not None:
+            self.board.end(lease.record, code_of(outcome))
         self.outbox.append((lease, outcome))
         self.for_acker.ring()
         return True
 
     def let_go(self, leases: Iterable[Lease]) -> None:
         """Forget leases whose outcome is recorded, or nobody's any more."""
+        leases = list(leases)
         self.held.difference_update(leases)
+        if self.board is not None:
+            for lease in leases:
+                if lease.record >= 0:
+                    self.board.free(lease.record)
+                    lease.record = -1
         if self.hungry or self.closed or not self.held:
             self.for_claimer.ring()
 
     def release_waiting(self) -> int:
         """Hand back, uncharged, what no thread has started. How many."""
-        count = 0
+        released = 0
         while True:
             try:
                 lease = self.waiting.popleft()
             except IndexError:
-                return count
-            count += self.settle(lease, RELEASED)
+                return released
+            released += self.settle(lease, RELEASED)
 
     def oldest_wait(self) -> float:
         """Seconds since the claim of the lease that waits longest for a thread, 0 if none waits."""

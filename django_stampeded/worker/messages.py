@@ -128,6 +128,31 @@ def failed(lease: Lease, outcome: Failed, recorded: Recorded) -> None:
     )
 
 
+def given_up(lease: Lease, stack: str) -> None:
+    """It was interrupted and did not end."""
+    logger.error(
+        "%s does not end though it was interrupted: it is given up, its result will be dropped, and its thread is lost until "
+        "it comes back. Give a task that calls code which can't be interrupted isolation='process'. It is in\n%s",
+        _name(lease),
+        stack,
+    )
+
+
+def late(lease: Lease, count: int) -> None:
+    """The result of a job that was given up or handed back."""
+    logger.warning("%s ended after its outcome was decided; its result is dropped (%d so far).", _name(lease), count)
+
+
+def unsafe_timeout(timeout: float, expire_seconds: int, task: str) -> None:
+    """The lease would end before the timeout does."""
+    logger.warning(
+        "Task %s has a timeout of %g s, not shorter than its expire_seconds of %d: make expire_seconds larger.",
+        task,
+        timeout,
+        expire_seconds,
+    )
+
+
 def unknown_task(lease: Lease, outcome: Snoozed) -> None:
     """No function of that name here."""
     if (more := _quiet.count(f"unknown_task {lease.job.task}")) is not None:
@@ -167,10 +192,16 @@ def stopping(running: int, released: int, grace: float) -> None:
     logger.info(
         "Stopping: no more claims, %d jobs not started are released; %s",
         released,
-        f"waiting up to {grace:g} s for {running} running jobs. A second signal stops at once."
-        if running
-        else "nothing is running.",
+        _patience(running, grace),
     )
+
+
+def _patience(running: int, grace: float) -> str:
+    if not running:
+        return "nothing is running."
+    if grace == float("inf"):
+        return f"waiting for {running} running jobs."
+    return f"waiting up to {grace:g} s for {running} running jobs. A second signal stops at once."
 
 
 def handed_back(leases: Sequence[Lease]) -> None:

@@ -26,6 +26,7 @@ class WorkerOptions:
         dead_after: seconds without a beat after which others take the jobs back.
         listen: whether to LISTEN for new jobs.
         drain: whether to stop once everything that is due has run.
+        max_jobs: so many jobs may start in all, None for any number.
 
     Example: `WorkerOptions(threads=2, selection=select(["mail"]))`
     """
@@ -39,3 +40,4 @@ class WorkerOptions:
     dead_after: float = _setting("DEAD_AFTER")  # type: ignore[assignment]
     listen: bool = _setting("LISTEN")  # type: ignore[assignment]
     drain: bool = False
+    max_jobs: int | None = None

@@ -40,11 +40,13 @@ class Snoozed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A failure to record. `delay_ms` is None where the back-off on the job's row decides."""
+    """A failure to record. `delay_ms` is None where the back-off on the job's row decides; `exit_status` is that of the
+    job's own process, if it had one and that ended."""
 
     kind: FailureKind
     error: str
     delay_ms: int | None = None
+    exit_status: int | None = None
 
 
 Outcome = Completed | Released | Snoozed | Failed

@@ -15,6 +15,8 @@ import psycopg
 from psycopg import adapt, pq
 from psycopg.abc import Buffer
 
+_decode = json.JSONDecoder().decode
+
 
 class RawJson(bytes):
     """The text of a jsonb value, not yet decoded."""
@@ -27,7 +29,7 @@ def loaded(value: Any) -> Any:
 
     Raises ValueError or RecursionError for what Python can't read.
     """
-    return json.loads(value) if isinstance(value, RawJson) else value
+    return _decode(value.decode()) if isinstance(value, RawJson) else value
 
 
 class _RawJsonLoader(adapt.Loader):

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
+from django_stampeded.process.board import Board
 from django_stampeded.process.outage import Outage
 from django_stampeded.process.wake import Wake
 from django_stampeded.worker import messages
@@ -53,14 +54,22 @@ class Worker:
         bell: rung when the worker ends by itself, drained or refused by the database, so that whoever waits for that
             and for signals has one thing to wait for.
         outage: the process's voice about an absent database, shared with other roles.
+        board: where the supervisor sees which jobs have started, where there is one.
 
     Example: `worker = Worker(); worker.start(); ...; worker.stop(); worker.join()`
     """
 
-    def __init__(self, options: WorkerOptions | None = None, bell: Wake | None = None, outage: Outage | None = None) -> None:
+    def __init__(
+        self,
+        options: WorkerOptions | None = None,
+        bell: Wake | None = None,
+        outage: Outage | None = None,
+        board: Board | None = None,
+    ) -> None:
         self.options = options or WorkerOptions()
         self.bell = bell or Wake()
         self.outage = outage or Outage()
+        self.board = board
         self.crew: Crew | None = None
         self.over = False
         """Whether it has nothing more to do: it was stopped, is drained, or the database refused it."""
@@ -79,13 +88,28 @@ class Worker:
         name_jobs_in_logs()
         self.over = self._asked = self._hurried = False
         self._pid = os.getpid()
-        self.crew = Crew(self.options, self.outage, self._end)
+        self.crew = Crew(self.options, self.outage, self._end, self.bell.ring, self.board)
         self.crew.start()
 
     @property
     def is_running(self) -> bool:
         """Whether its threads run in this process. They do not survive a fork."""
         return self.crew is not None and self._pid == os.getpid()
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the database knows it, so that it claims."""
+        return self.crew is not None and self.crew.identity.worker_id is not None
+
+    @property
+    def stuck(self) -> int:
+        """How many of its threads are lost to jobs that were given up and can't be ended."""
+        return 0 if self.crew is None else self.crew.timekeeper.stuck
+
+    @property
+    def started(self) -> int:
+        """How many jobs it has started."""
+        return 0 if self.crew is None else self.crew.desk.started
 
     @property
     def refusal(self) -> Exception | None:
@@ -95,6 +119,16 @@ class Worker:
     def _end(self) -> None:
         self.over = True
         self.bell.ring()
+
+    def retire(self) -> None:
+        """Claim no more, release what has not started, and let what runs take its time. Returns at once; `join` follows."""
+        if self.crew is not None and not self.crew.desk.closed:
+            self._stop_claiming(self.crew, float("inf"))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no job runs here."""
+        return self.crew is None or not self.crew.running()
 
     def stop(self) -> None:
         """Ask the worker to end, a second time: to end at once. Returns immediately; safe in a signal handler."""
@@ -114,7 +148,7 @@ class Worker:
         self._at_once = at_once
         crew = self.crew
         deadline = monotonic() + self.options.grace_period
-        released = self._stop_claiming(crew, deadline)
+        released = 0 if crew.desk.closed else self._stop_claiming(crew, deadline)
         self._wait_while(lambda: bool(crew.running()), deadline)
         handed_back = self._hand_back(crew)
         # Outcomes that can't be recorded cost a second run, so a database that is away may take the whole grace period.

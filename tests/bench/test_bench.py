@@ -24,7 +24,7 @@ def test_every_round_lets_each_contender_run_once_and_starts_with_another():
 
 
 def test_a_rate_stands_beside_what_it_is_compared_with():
-    assert rates({"bare": 2_000.0, "ours": 1_700.0}, "bare", "≥ 0.8") == [
+    assert rates({"bare": 2_000.0, "ours": 1_700.0}, "bare", {"ours": "≥ 0.8"}) == [
         Line("bare", "2,000 /s", "1"),
         Line("ours", "1,700 /s", "0.85", "≥ 0.8"),
     ]

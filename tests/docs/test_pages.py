@@ -44,3 +44,9 @@ def test_python_on_a_page_parses_and_imports_what_exists(page: Path):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("django_stampeded"):
                 module = importlib.import_module(node.module or "")
                 assert [name.name for name in node.names if not hasattr(module, name.name)] == []
+
+
+def test_every_page_is_linked_from_the_readme():
+    pages = {page.relative_to(REPOSITORY) for page in PAGES if page.name != "README.md"}
+    linked = {Path(link.partition("#")[0]) for link in links(REPOSITORY / "README.md")}
+    assert pages - linked == set()

@@ -4,22 +4,41 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from django.db import connections
 
 
+@contextmanager
+def alias_for(name: str, **changed: Any) -> Iterator[str]:
+    """An alias for a second connection to the database under test."""
+    connections.settings[name] = connections.settings["default"] | {
+        "NAME": connections["default"].settings_dict["NAME"],
+        **changed,
+    }
+    connections[name].connect()  # by itself, since Django keeps tests from aliases that were not there at their start
+    try:
+        yield name
+    finally:
+        connections[name].close()
+        del connections[name]
+        del connections.settings[name]
+
+
 @pytest.fixture
 def other(transactional_db: None) -> Iterator[str]:
     """An alias for a second connection to the same database."""
-    alias = "other"
-    connections.settings[alias] = {**connections.settings["default"], "NAME": connections["default"].settings_dict["NAME"]}
-    connections[alias].connect()  # by itself, since Django keeps tests from aliases that were not there at their start
-    yield alias
-    connections[alias].close()
-    del connections[alias]
-    del connections.settings[alias]
+    with alias_for("other") as name:
+        yield name
+
+
+@pytest.fixture
+def server_binding(transactional_db: None) -> Iterator[str]:
+    """An alias whose parameters the server binds."""
+    with alias_for("server_binding", OPTIONS={"server_side_binding": True}) as name:
+        yield name
 
 
 class Thread(threading.Thread):

@@ -156,3 +156,22 @@ def test_defaults_of_a_task_are_the_tables_own():
     assert (written["max_attempts"], written["max_interruptions"], written["max_deferrals"]) == (25, 1, 100)
     assert (written["expire_seconds"], written["backoff_base_ms"], written["backoff_max_ms"]) == (3600, 1000, 3_600_000)
     assert (written["priority"], written["meta"]) == (0, {})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_all_options_work_where_the_server_binds_the_parameters_too(server_binding):
+    given = {name: value for name, (value, _, _) in OPTIONS.items() if name != "dedup"}
+    everything = keep.using(**given, using=server_binding)
+    scoped = everything.using(unique="args", run_after=timedelta(hours=1))
+    jobs = [
+        keep.using(using=server_binding).enqueue(x=1),
+        everything.enqueue(x=1),
+        *everything.enqueue_many([{"x": 1}, {"x": "y" * 200_000}]),
+        scoped.enqueue(x=1),
+        *scoped.enqueue_many([{"x": 2}, {"x": 3}]),
+        scoped.using(dedup_period="day").enqueue(x=4),
+    ]
+    assert all(job.created for job in jobs)
+    assert [scoped.enqueue(x=n).id for n in (1, 2, 3)] == [jobs[n].id for n in (4, 5, 6)]
+    assert scoped.using(dedup_period="day").enqueue(x=4).id == jobs[7].id
+    assert row(jobs[1].id)["priority"] == -32_768

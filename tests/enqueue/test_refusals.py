@@ -5,7 +5,7 @@ import re
 import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connection, connections
+from django.db import ProgrammingError, connection, connections
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from django.utils import translation
@@ -128,6 +128,17 @@ def test_a_missing_table_is_explained():
     finally:
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL search_path TO DEFAULT")
+
+
+def test_an_error_of_the_iterable_itself_is_left_as_it_is():
+    def items():
+        yield {}
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT * FROM nowhere")
+
+    with pytest.raises(ProgrammingError, match='"nowhere" does not exist'):
+        keep.enqueue_many(items())
+    assert Job.objects.count() == 0
 
 
 def test_a_database_that_is_not_postgresql_is_explained():

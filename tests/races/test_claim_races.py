@@ -108,6 +108,26 @@ def test_no_more_run_at_once_than_the_queue_allows_whoever_claims(sql: SqlClient
     assert sql.counts() == {("q", "completed"): jobs}
 
 
+def test_claims_over_limited_queues_in_opposite_order_never_deadlock(sql: SqlClient, connect: Connect) -> None:
+    queues = ["a", "b", "c"]
+    for queue in queues:
+        sql.insert("stampeded_queue_policies", queue=queue, max_running=2)
+        sql.enqueue_many(40, queue)
+    clients = [connect() for _ in range(6)]
+    assert all(client.worker for client in clients)
+
+    def work(client: SqlClient, order: list[str]) -> int:
+        while others_are_well() and client.value("SELECT count(*) FROM stampeded_jobs WHERE state = 'completed'") < 120:
+            for job in client.call("stampeded_claim_many", order, client.worker, 4):
+                client.complete(job)
+        return 0
+
+    together(
+        *[lambda c=client, n=n: work(c, queues[n % 3 :: -1] + queues[: n % 3 : -1]) for n, client in enumerate(clients)]  # type: ignore[misc]
+    )
+    assert sum(sql.counts().values()) == 120
+
+
 def test_a_claimer_that_is_held_up_holds_up_no_other(sql: SqlClient, connect: Connect) -> None:
     sql.enqueue_many(20)
     stuck = connect()
@@ -120,3 +140,19 @@ def test_a_claimer_that_is_held_up_holds_up_no_other(sql: SqlClient, connect: Co
         taken = drained(others, lambda client: [job.id for job in client.claim(limit=7)])
     assert len(held) == 5 and len(set(taken)) == 15
     assert not {job.id for job in held} & set(taken)
+
+
+def test_a_claimer_that_is_held_up_under_a_limit_holds_up_no_other(sql: SqlClient, connect: Connect) -> None:
+    sql.insert("stampeded_queue_policies", queue="tight", max_running=5)
+    for queue in ("tight", "free"):
+        sql.enqueue_many(5, queue)
+    stuck = connect()
+    assert sql.worker
+    with stuck.transaction():
+        assert len(stuck.claim("tight")) == 1
+        sql.run("SET statement_timeout = '20s'")
+        assert sql.claim("tight") == []
+        claimed = sql.call("stampeded_claim_many", ["tight", "free"], sql.worker, 10)
+        assert [job.queue for job in claimed] == ["free"] * 5
+        sql.enqueue("tight")
+    assert len(sql.claim("tight", 10)) == 4

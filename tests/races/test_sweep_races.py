@@ -168,3 +168,13 @@ def test_two_folds_at_once_neither_lose_nor_double(sql: SqlClient, connect: Conn
             sql.enqueue()
         together(*[lambda c=client: c.call("stampeded_fold_counts", 1) for client in clients])  # type: ignore[misc]
         assert sql.counts() == sql.true_counts()
+
+
+def test_recounts_at_once_write_a_difference_once(sql: SqlClient, connect: Connect) -> None:
+    clients = [connect() for _ in range(4)]
+    for _ in range(5):
+        sql.run("SET session_replication_role = replica")
+        sql.enqueue_many(50)
+        sql.run("RESET session_replication_role")
+        together(*[lambda c=client: c.call("stampeded_recount_queue", "q") for client in clients])  # type: ignore[misc]
+        assert sql.counts() == sql.true_counts()

@@ -133,7 +133,8 @@ def migrate(params: Params, *target: str, schema: str | None = None) -> None:
         options["options"] = search_path_option(schema)
         with psycopg.connect(**params, autocommit=True) as admin:
             admin.execute(build.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(build.Identifier(schema)))
-    connections.settings[alias] = {**default, "NAME": params["dbname"], "OPTIONS": options}
+    address = {key.upper(): params.get(key, "") for key in ("user", "password", "host", "port")}
+    connections.settings[alias] = {**default, **address, "NAME": params["dbname"], "OPTIONS": options}
     try:
         call_command("migrate", *target, database=alias, verbosity=0, interactive=False)
     finally:

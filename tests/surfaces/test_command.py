@@ -100,7 +100,9 @@ def test_errors_are_grouped_and_can_be_retried_by_their_fingerprint(make_job: An
     clusters = run_json("errors")["clusters"]
     assert [(cluster["jobs"], cluster["summary"]) for cluster in clusters] == [(3, "KeyError: 1"), (1, "ValueError: 2")]
     assert "KeyError: 1" in run("errors")
-    report = run_json("retry", "--all", "--error", clusters[0]["fingerprint"], "--yes")
+    printed = run("errors").splitlines()[1].split()[-1]
+    assert clusters[0]["fingerprint"].startswith(printed)
+    report = run_json("retry", "--all", "--error", printed, "--yes")
     assert (report["done"], report["skipped"], report["finished"]) == (3, 0, True)
     assert Job.objects.filter(state="discarded").count() == 1
 
@@ -197,6 +199,10 @@ def test_schedules_are_listed_paused_and_resumed() -> None:
     assert "0 3 * * *" in run("cron")
     assert run_json("cron", "--pause", "nightly")["schedules"][0]["paused"] is True
     assert run_json("cron", "--resume", "nightly")["schedules"][0]["paused"] is False
+    run("cron", "--run", "nightly")
+    assert Job.objects.get().task == "shop.report"
+    with pytest.raises(CommandError, match="was not run"):
+        run("cron", "--run", "gone")
 
 
 def test_pruning_asks_and_uses_the_retention_of_the_settings(make_job: Any, settings: Any) -> None:

@@ -48,6 +48,18 @@ def test_workers_tell_what_they_run_and_whether_they_live(make_job: Any, make_wo
     assert (second.id, second.alive, list(second.running)) == (silent.pk, False, [])
 
 
+def test_a_worker_of_every_queue_but_some_does_not_count_for_those(make_job: Any, make_worker: Any) -> None:
+    make_worker(queues=["*"], metadata={"except_queues": ["mail"], "notifications": "polling only"})
+    make_worker(pid=8, queues=["*"], metadata={"except_queues": 5, "notifications": [1]}, last_heartbeat="2026-01-01T00:00Z")
+    mail, bulk = make_job(), make_job(queue="bulk")
+    assert {queue.queue: queue.live_workers for queue in insights.queues()} == {"mail": 0, "bulk": 1}
+    assert [worker.notifications for worker in insights.workers()] == ["polling only", ""]
+    for job, code in ((mail, "no_worker"), (bulk, "next")):
+        found = insights.find(job.pk)
+        assert found is not None
+        assert insights.facts(found).why[0].code == code
+
+
 def test_a_jobs_facts_hide_its_secrets(make_job: Any) -> None:
     job = make_job(
         state="discarded",
@@ -111,6 +123,9 @@ def test_a_job_is_found_by_its_id_and_only_in_its_queue(make_job: Any) -> None:
         (Selection(task="shop.pay"), "c"),
         (Selection(failure_kind="raised"), "b"),
         (Selection(fingerprint="ab01"), "b"),
+        (Selection(fingerprint="ab"), "b"),
+        (Selection(fingerprint="aa"), ""),
+        (Selection(fingerprint="ff"), ""),
         (Selection(fingerprint="not hexadecimal"), ""),
         (Selection(text="PAY"), "c"),
         (Selection(text="no such"), "b"),

@@ -96,13 +96,12 @@ def test_jobs_are_neither_added_nor_edited_nor_deleted_by_djangos_own_pages(root
     assert Job.objects.get(pk=job.pk).state == "available"
 
 
-@pytest.mark.parametrize("name", ["worker", "schedule", "auditentry", "cronoccurrence"])
+@pytest.mark.parametrize("name", ["worker", "auditentry", "cronoccurrence"])
 def test_what_is_only_to_read_cannot_be_written(root: Client, make_worker: Any, name: str) -> None:
-    Schedule.objects.create(key="nightly", queue="mail", task="t", interval_secs=60)
-    key = {"worker": make_worker().pk, "schedule": "nightly"}.get(name, 1)
+    key = {"worker": make_worker().pk}.get(name, 1)
     assert root.post(reverse(f"admin:stampeded_{name}_add"), {}).status_code == 403
     assert root.post(reverse(f"admin:stampeded_{name}_delete", args=[key]), {"post": "yes"}).status_code in {302, 403}
-    assert Worker.objects.exists() and Schedule.objects.exists()
+    assert Worker.objects.exists()
 
 
 def operate(client: Client, job: Job, operation: str) -> Any:

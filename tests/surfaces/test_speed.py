@@ -69,7 +69,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 QUERIES = [
     {},
-    {"p": "400"},
+    {"p": "800"},
     *({"state": state} for state in ("available", "executing", "retryable", "completed", "discarded", "cancelled")),
     {"queue": "mail"},
     {"queue": "rare"},

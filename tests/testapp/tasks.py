@@ -218,3 +218,69 @@ def user_arguments(user_id: int) -> None:
 def exit_process(status: int) -> None:
     """End the process at once."""
     os._exit(status)
+
+
+@task
+def loop() -> None:
+    """A trace, then never an end."""
+    record(1)
+    while True:
+        time.sleep(0.01)
+
+
+@task(timeout=0.2, max_attempts=1, isolation="process")
+def block_in_process(seconds: float) -> None:
+    """Wait where no exception reaches."""
+    record(1)
+    block(seconds)
+    record(2)
+
+
+@task(timeout=0.2, max_attempts=1)
+def block_in_thread(seconds: float) -> None:
+    """Wait where no exception reaches."""
+    record(1)
+    block(seconds)
+
+
+def block(seconds: float) -> None:
+    """Sleep inside of a call to C."""
+    import ctypes
+
+    ctypes.CDLL(None).usleep(int(seconds * 1e6))
+
+
+@task(isolation="process", takes_context=True)
+def isolated(job: JobContext, n: int, end: str = "") -> None:
+    """A trace from a process of the job's own, with its id, and then an end."""
+    record(os.getpid())
+    if end == "raise":
+        raise ValueError(f"number {n}")
+    if end == "exit":
+        os._exit(n)
+    if end == "wait":
+        time.sleep(n)
+    if end == "checkpoint":
+        job.checkpoint(n=n)
+
+
+@task
+def segfault(n: int = 0) -> None:
+    """Read where nothing is."""
+    import ctypes
+
+    record(-1)
+    ctypes.string_at(0)
+
+
+@task
+def fork_and_terminate() -> None:
+    """Start a child process by fork, as multiprocessing does, and end it by SIGTERM."""
+    import multiprocessing
+
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+    child.start()
+    child.terminate()
+    child.join(30)
+    if child.exitcode != -15:
+        raise AssertionError(f"the child ended with {child.exitcode}")

@@ -166,6 +166,7 @@ def test_a_resumed_queue_is_worked_off_again(effects):
         eventually(lambda: column("state", job) == "completed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queues", ["", "default,mail"])
 def test_an_idle_worker_makes_fewer_than_two_statements_a_second(effects, queues, monkeypatch):
     import psycopg

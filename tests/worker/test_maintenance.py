@@ -232,7 +232,7 @@ def test_one_round_of_everything_is_safe_to_call_at_any_time(effects):
     maintenance = maintain(*services())
     report = maintenance.run_once()
     maintenance.link.drop()
-    assert set(report) == {"reaper", "expirer", "pruner", "occurrence pruner", "counter"}
+    assert set(report) == {"declarer", "scheduler", "reaper", "expirer", "pruner", "occurrence pruner", "counter"}
     assert timedelta(0) is not None
 
 

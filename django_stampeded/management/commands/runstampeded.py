@@ -1,6 +1,7 @@
-"""`manage.py runstampeded`: the worker and the maintenance of one process.
+"""`manage.py runstampeded`: the worker and the maintenance, in child processes under a supervisor or in this one.
 
-Owns the flags and what is wrong with them, in one sentence each. The process itself is runner.py's.
+Owns the flags and what is wrong with them, in one sentence each. Processes are supervisor/'s, what runs in one of them is
+runner.py's.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -16,7 +18,9 @@ from django.db import connections
 
 from django_stampeded.conf import FIELDS, settings
 from django_stampeded.exceptions import SchemaMismatch, ServerTooOld
+from django_stampeded.process.line import Child
 from django_stampeded.runner import Roles, StopRequest, run
+from django_stampeded.supervisor import Orders, Supervisor
 from django_stampeded.worker.options import WorkerOptions
 from django_stampeded.worker.selection import Selection, select
 
@@ -25,22 +29,29 @@ LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.DEBUG, 3: logging.DEBU
 
 class Command(BaseCommand):
     help = (
-        "Runs jobs in threads of this process, and the maintenance that every install needs. SIGTERM or SIGINT ends it "
-        "in order: no more claims, then up to the grace period for what runs. A second signal ends it at once."
+        "Runs jobs in threads of child processes that this one watches over, and the maintenance that every install needs. "
+        "SIGTERM or SIGINT ends it in order: no more claims, then up to the grace period for what runs. A second signal "
+        "ends it at once."
     )
 
     stop: StopRequest | None = None
+    child: Child | None = None
+    status = 0
 
     def run_from_argv(self, argv: list[str]) -> None:
         """Handle signals before anything else: system checks and imports may take a while."""
+        self.child = Child.adopt()
         self.stop = StopRequest().install()
+        if self.child is not None:
+            self.stop.obey(self.child)
+            self.requires_system_checks = []  # its parent has made them
         super().run_from_argv(argv)
         sys.stdout.flush()
         sys.stderr.flush()
         logging.shutdown()
         # Threads of jobs that outlived their grace period are released and must not go on: no waiting for them,
         # no atexit hooks that their code may have registered.
-        os._exit(self.stop.status)
+        os._exit(self.status)
 
     def add_arguments(self, parser: CommandParser) -> None:
         """The flags; what is left out comes from the settings."""
@@ -56,7 +67,14 @@ class Command(BaseCommand):
         parser.add_argument(
             "--except-queues", action="append", default=[], metavar="NAMES", help="Queues never to take jobs from."
         )
-        parser.add_argument("--threads", metavar="N", help="Jobs to run at a time (setting THREADS).")
+        parser.add_argument("--threads", metavar="N", help="Jobs that each process runs at a time (setting THREADS).")
+        parser.add_argument(
+            "--processes",
+            metavar="N",
+            help="Child processes to run jobs in (setting PROCESSES). 0: run everything in this process, unsupervised.",
+        )
+        parser.add_argument("--max-jobs", metavar="N", help="Replace a process by a new one after so many jobs.")
+        parser.add_argument("--max-rss", metavar="MIB", help="Replace a process by a new one once it occupies so much memory.")
         parser.add_argument(
             "--drain", "--once", action="store_true", help="Run everything that is due, then exit with status 0."
         )
@@ -76,12 +94,18 @@ class Command(BaseCommand):
         """Run until told to stop. Raises CommandError for flags that don't go together or mean nothing."""
         roles = roles_of(options)
         log_to_stderr(options["verbosity"])
-        try:
-            status = run(roles, self.stop or StopRequest())
-        except (SchemaMismatch, ServerTooOld) as exc:
-            raise CommandError(str(exc)) from None
-        if status:
-            raise SystemExit(status)
+        connections.close_all()  # the system checks may have opened some, and this thread needs none
+        stop = self.stop or StopRequest()
+        processes = _given(options, "processes", "PROCESSES", int) if self.stop and roles.worker is not None else 0
+        if processes and self.child is None:
+            self.status = Supervisor(orders_of(roles, processes), stop).run()
+        else:
+            if self.child is not None and self.child.number > 1:
+                roles = replace(roles, maintenance=False)
+            try:
+                self.status = run(roles, stop, self.child)
+            except (SchemaMismatch, ServerTooOld) as exc:
+                raise CommandError(str(exc)) from None
 
 
 def roles_of(options: dict[str, Any]) -> Roles:
@@ -101,11 +125,32 @@ def roles_of(options: dict[str, Any]) -> Roles:
     if options["no_worker"]:
         return Roles(worker=None, maintenance=True, alias=alias)
     overrides: dict[str, Any] = {}
+    if options["max_jobs"] is not None:
+        overrides["max_jobs"] = _at_least_1("--max-jobs", options["max_jobs"])
     for flag, setting, read in _NUMBERS:
         if options[flag] is not None:
             overrides[flag] = _number(flag, setting, options[flag], read)
     worker = WorkerOptions(selection=_selection(options), alias=alias, drain=options["drain"], **overrides)
-    return Roles(worker=worker, maintenance=not options["no_maintenance"], alias=alias)
+    max_rss = options["max_rss"]
+    return Roles(
+        worker=worker,
+        maintenance=not options["no_maintenance"],
+        alias=alias,
+        max_jobs=worker.max_jobs,
+        max_rss=None if max_rss is None else _at_least_1("--max-rss", max_rss),
+    )
+
+
+def orders_of(roles: Roles, processes: int) -> Orders:
+    """What the supervisor is to do: its children execute what this process was started by."""
+    assert roles.worker is not None
+    return Orders(
+        command=[sys.executable, *sys.orig_argv[1:]],
+        processes=processes,
+        alias=roles.alias,
+        grace_period=roles.worker.grace_period,
+        drain=roles.worker.drain,
+    )
 
 
 _NUMBERS: tuple[tuple[str, str, Callable[[str], float]], ...] = (
@@ -124,6 +169,21 @@ def _number(flag: str, setting: str, text: Any, read: Callable[[str], float]) ->
         if not reason.startswith("must"):
             reason = "must be a whole number" if read is int else "must be a number of seconds"
         raise CommandError(f"{name} {text!r} {reason}.") from None
+
+
+def _given(options: dict[str, Any], flag: str, setting: str, read: Callable[[str], float]) -> Any:
+    text = options[flag]
+    return getattr(settings, setting) if text is None else _number(flag, setting, text, read)
+
+
+def _at_least_1(flag: str, text: Any) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise CommandError(f"{flag} {text!r} must be a whole number of 1 or more.")
+    return number
 
 
 def _selection(options: dict[str, Any]) -> Selection:

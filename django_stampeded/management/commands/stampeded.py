@@ -120,7 +120,7 @@ def _selecting(parser: CommandParser) -> None:
     parser.add_argument("--state", choices=[state.value for state in State], help="Only in this state.")
     parser.add_argument("--task", help="Only of this task, by its full name.")
     parser.add_argument("--kind", choices=[kind.value for kind in FailureKind], help="Whose latest failure was of this kind.")
-    parser.add_argument("--error", metavar="FINGERPRINT", help="Whose latest error has this fingerprint, in full.")
+    parser.add_argument("--error", metavar="FINGERPRINT", help="Whose latest error's fingerprint begins so.")
     parser.add_argument("--search", help="An id, argument=value, or a part of the task's name or of the error.")
 
 
@@ -154,6 +154,7 @@ def _max_wait(parser: CommandParser) -> None:
 
 
 def _schedule_options(parser: CommandParser) -> None:
+    parser.add_argument("--run", metavar="KEY", help="Enqueue a job of this schedule now.")
     parser.add_argument("--pause", metavar="KEY", help="Pause this schedule.")
     parser.add_argument("--resume", metavar="KEY", help="Resume this schedule.")
 
@@ -182,6 +183,6 @@ SUBCOMMANDS = {
     "delete": Subcommand("Deletes jobs that do not run.", acting.on_jobs("delete"), _ON_JOBS),
     "pause": Subcommand("Stops claims from a queue.", acting.pause, (_one_queue, _reason)),
     "resume": Subcommand("Lets a queue be claimed from again.", acting.resume, (_one_queue,)),
-    "cron": Subcommand("Lists schedules; pauses or resumes one.", acting.cron, (_schedule_options, _limit_option)),
+    "cron": Subcommand("Lists schedules; runs, pauses or resumes one.", acting.cron, (_schedule_options, _limit_option)),
     "prune": Subcommand("Deletes old finished jobs.", acting.prune, (_ages, _yes)),
 }

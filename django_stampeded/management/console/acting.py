@@ -55,10 +55,15 @@ def resume(alias: str, options: dict[str, Any]) -> Answer:
 
 
 def cron(alias: str, options: dict[str, Any]) -> Answer:
-    """Lists the schedules, or pauses or resumes one."""
+    """Lists the schedules; runs, pauses or resumes one before that."""
     for key, paused in ((options["pause"], True), (options["resume"], False)):
         if key and not actions.pause_schedule(key, paused, actor=whoever(), using=alias):
             raise CommandError(f"There is no schedule “{plain(key)}” in database “{alias}”: see `stampeded cron`.")
+    if options["run"] and actions.run_schedule(options["run"], actor=whoever(), using=alias) is None:
+        raise CommandError(
+            f"Schedule “{plain(options['run'])}” was not run: there is none in database “{alias}”, "
+            "or another job holds its dedup scope; see `stampeded cron`."
+        )
     found = list(Schedule.objects.using(alias).order_by("key")[: options["limit"]])
     names = ("key", "task", "queue", "cron_expr", "interval_secs", "timezone", "next_run_at", "last_run_at", "paused",
              "set_aside_reason")  # fmt: skip

@@ -6,11 +6,14 @@
 --
 -- The plan must not depend on statistics, which are absent, stale or wrong exactly when a queue fills up: with every other
 -- way of reading disabled, what remains is the claim index in its own order, which stops at the limit and, by skip scan,
--- passes over the jobs of the future that stand before the due ones in each priority. Custom plans prune partitions while
--- planning; a generic one would lock every partition there is.
+-- passes over the jobs of the future that stand before the due ones in each priority; and the rows locked are updated by where
+-- they are, so that there is no index to choose. Custom plans prune partitions while planning; a generic one would lock every
+-- partition there is.
 --
 -- A queue with max_running is claimed from by one session at a time, which holds the queue's lock until it commits: the jobs
--- it counts as running then include all that others have claimed, so the limit is exact. Other queues pay one look-up.
+-- it counts as running then include all that others have claimed, so the limit is exact. Other queues pay one look-up. The
+-- lock is asked for some 50 ms and then passed over as a locked job is: waiting for it would let two that claim from the
+-- same queues in another order block each other for good, and an open transaction hold up every claimer.
 CREATE OR REPLACE FUNCTION stampeded_claim(p_queue text, p_worker_id uuid, p_limit bigint DEFAULT 1, p_now timestamptz DEFAULT NULL)
 RETURNS SETOF stampeded_jobs
 LANGUAGE plpgsql ROWS 100
@@ -28,6 +31,7 @@ AS $$
 DECLARE
     v_now    timestamptz := coalesce(p_now, clock_timestamp());
     v_limit  bigint := p_limit;
+    v_locked boolean;
     v_policy stampeded_queue_policies;
 BEGIN
     IF p_limit IS NULL OR p_limit < 0 THEN
@@ -42,13 +46,20 @@ BEGIN
         RETURN;
     END IF;
     IF v_policy.max_running IS NOT NULL THEN
-        PERFORM pg_advisory_xact_lock(hashtextextended(p_queue, 'stampeded_jobs'::regclass::oid::bigint));
+        FOR i IN 1 .. 20 LOOP
+            v_locked := pg_try_advisory_xact_lock(hashtextextended(p_queue, 'stampeded_jobs'::regclass::oid::bigint));
+            EXIT WHEN v_locked;
+            PERFORM pg_sleep(0.001 + random() * 0.003);
+        END LOOP;
+        IF NOT v_locked THEN
+            RETURN;
+        END IF;
         SELECT least(p_limit, greatest(v_policy.max_running - count(*), 0)) INTO v_limit
           FROM stampeded_jobs WHERE queue = p_queue AND state IN ('claimed', 'executing');
     END IF;
     RETURN QUERY
     WITH due AS MATERIALIZED (
-        SELECT id FROM stampeded_jobs
+        SELECT ctid FROM stampeded_jobs
          WHERE queue = p_queue AND state IN ('available', 'retryable')
            AND scheduled_at <= v_now AND attempt < max_attempts
          ORDER BY priority, scheduled_at, id
@@ -60,7 +71,7 @@ BEGIN
                claimed_at = clock_timestamp(), heartbeat_at = clock_timestamp(), finished_at = NULL,
                attempted_by = (j.attempted_by || p_worker_id::text)[greatest(1, cardinality(j.attempted_by) - 8):]
           FROM due
-         WHERE j.queue = p_queue AND j.id = due.id
+         WHERE j.queue = p_queue AND j.ctid = due.ctid
         RETURNING j.*
     )
     SELECT * FROM taken ORDER BY taken.priority, taken.scheduled_at, taken.id;

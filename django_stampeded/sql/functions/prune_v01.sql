@@ -12,6 +12,7 @@ SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
     v_state  text;
+    v_before timestamptz;      -- computed beforehand: a volatile expression can't bound the index, and all would be read
     v_left   bigint := p_limit;
     v_pruned integer;
 BEGIN
@@ -21,10 +22,10 @@ BEGIN
     END IF;
     FOREACH v_state IN ARRAY ARRAY['completed', 'discarded', 'cancelled'] LOOP
         EXIT WHEN v_left = 0;
+        v_before := clock_timestamp() - CASE v_state WHEN 'completed' THEN p_older_than ELSE p_failed_older_than END;
         WITH old AS MATERIALIZED (
             SELECT queue, id FROM stampeded_jobs
-             WHERE state = v_state
-               AND finished_at < clock_timestamp() - CASE v_state WHEN 'completed' THEN p_older_than ELSE p_failed_older_than END
+             WHERE state = v_state AND finished_at < v_before
                AND (batch_id IS NULL OR NOT EXISTS (
                         SELECT FROM stampeded_batches b WHERE b.id = batch_id AND b.finished_at IS NULL))
                AND (dedup_key IS NULL OR dedup_period IS NULL

@@ -8,8 +8,14 @@ CREATE TABLE stampeded_count_deltas (
     n     bigint NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
+-- Set once and only ever set back by a crash of the server; see stampeded_unlogged_losses().
+CREATE UNLOGGED SEQUENCE stampeded_since_crash OWNED BY stampeded_count_deltas.n;
+SELECT nextval('stampeded_since_crash');
+
 CREATE VIEW stampeded_queue_counts AS
     SELECT queue, state, sum(n)::bigint AS n
-      FROM stampeded_count_deltas
+      FROM (SELECT queue, state, n FROM stampeded_count_deltas
+            UNION ALL
+            SELECT queue, state, n FROM stampeded_unlogged_losses()) counted
      GROUP BY queue, state
     HAVING sum(n) <> 0;

@@ -50,6 +50,15 @@ def main() -> list[str]:
     paused = {"action": "pause_schedules", "_selected_action": ["nightly"], "index": "0"}
     expect("pause", client.post(reverse("admin:stampeded_schedule_changelist"), paused).status_code, 302)
     expect("paused", Schedule.objects.using("queue").get(pk="nightly").paused, True)
+    timed = {"task": "t", "queue": "elsewhere", "timezone": "UTC", "missed_policy": "once", "overlap_policy": "allow"}
+    timed |= {"jitter_secs": "0", "priority": "0", "interval_secs": "60", "args": "{}", "key": "hourly"}
+    expect("add schedule", client.post(reverse("admin:stampeded_schedule_add"), timed).status_code, 302)
+    expect("add schedule again", client.post(reverse("admin:stampeded_schedule_add"), timed).status_code, 200)
+    hourly = reverse("admin:stampeded_schedule_change", args=["hourly"])
+    expect("change schedule", client.post(hourly, {**timed, "interval_secs": "3600"}).status_code, 302)
+    expect("interval", Schedule.objects.using("queue").get(pk="hourly").interval_secs, 3600)
+    gone = client.post(reverse("admin:stampeded_schedule_delete", args=["hourly"]), {"post": "yes"})
+    expect("delete schedule", gone.status_code, 302)
     limits = {"queue": "elsewhere", "max_running": "3"}
     expect("add policy", client.post(reverse("admin:stampeded_queuepolicy_add"), limits).status_code, 302)
     expect("add policy again", client.post(reverse("admin:stampeded_queuepolicy_add"), limits).status_code, 200)
@@ -64,7 +73,8 @@ def main() -> list[str]:
         except SystemExit as ended:
             wrong.append(f"{words}: exit code {ended.code}")
     acts = list(AuditEntry.objects.using("queue").order_by("id").values_list("action", flat=True))
-    wanted = ["retry", "cancel", "pause_schedule", "change_policy", "change_policy", "pause", "resume"]
+    wanted = ["retry", "cancel", "pause_schedule", "make_schedule", "change_schedule", "delete_schedule"]
+    wanted += ["change_policy", "change_policy", "pause", "resume"]
     expect("audit", acts, wanted)
     return wrong
 

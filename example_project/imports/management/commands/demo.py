@@ -110,7 +110,7 @@ class Command(BaseCommand):
             "One is meant to be discarded: it publishes the report to a partner that never answers.",
             f"Report: {started.report_html}",
             f"Table:  {started.report_csv}",
-            f"Mails:  {settings.EMAIL_FILE_PATH}",
+            f"Mails:  {settings.MAIL_FOLDER}",
         ]
         self.stdout.write("\n".join(["", *lines]))
         files = (started.report_html, started.report_csv)

@@ -1,0 +1,113 @@
+"""Children that crash, are killed or replaced, and a parent that dies: only what had really started is charged."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from tests.acceptance.project import eventually
+
+SOON_S = 20.0
+
+
+def test_a_job_that_segfaults_among_a_thousand_is_the_only_one_charged(project):
+    """Case C08's cure for prefetch: what was claimed and not started is released, what had ended is recorded."""
+    project.enqueue("effect", 500)
+    project.enqueue("segfault", 1, "'{}'", ", dead_letter_queue, backoff_base_ms", ", 'dead', 1")
+    project.enqueue("effect", 500, "jsonb_build_object('n', 500 + n)")
+    worker = project.worker("--processes=1", "--threads=1", "--queue=default")
+    eventually(lambda: project.states() == {"completed": 1000, "discarded": 1, "available": 1})
+    crashed = project.rows(
+        "SELECT state, interruptions, failure_kind, jsonb_path_query_array(errors, '$[*].exit_status')::text"
+        " FROM stampeded_jobs WHERE task LIKE '%%segfault' AND queue = 'default'"
+    )
+    assert crashed == [("discarded", 2, "worker_exited", "[139, 139]")]
+    assert project.rows(
+        "SELECT DISTINCT attempt, interruptions, errors::text FROM stampeded_jobs WHERE state = 'completed'"
+    ) == [(1, 0, "[]")]
+    assert project.value("SELECT count(*) FROM stampeded_jobs WHERE queue = 'dead'") == 1
+    assert project.rows("SELECT count(*), count(DISTINCT n) FROM effects WHERE n > 0") == [(1000, 1000)]
+    assert worker.stop() == 0
+    assert "was ended by signal 11 (SIGSEGV)" in worker.output
+    assert project.value("SELECT count(*) FROM stampeded_workers") == 0
+
+
+def test_a_job_that_exits_its_process_is_charged_with_the_status(project):
+    project.enqueue("exit_process", 1, "jsonb_build_object('status', 7)")
+    worker = project.worker("--processes=1")
+    eventually(lambda: project.states() == {"discarded": 1})
+    assert project.rows("SELECT failure_kind, errors -> -1 ->> 'exit_status' FROM stampeded_jobs") == [("worker_exited", "7")]
+    assert worker.stop() == 0
+
+
+def test_children_killed_under_load_lose_nothing_and_are_replaced(project):
+    project.enqueue("effect", 800, "jsonb_build_object('n', n, 'seconds', 0.002)", ", max_interruptions", ", 20")
+    worker = project.worker("--processes=2", "--threads=2")
+    for _ in range(3):
+        seen = project.begun()
+        eventually(lambda seen=seen: project.begun() >= seen + 50)
+        os.kill(eventually(lambda: worker.children)[0], signal.SIGKILL)
+    eventually(lambda: project.states() == {"completed": 800})
+    assert project.value("SELECT count(DISTINCT n) FROM effects") == 800
+    charged = project.value("SELECT count(*) FROM stampeded_jobs WHERE errors <> '[]'")
+    assert charged <= 3 * 2
+    twice = project.value("SELECT count(*) FROM (SELECT job FROM effects GROUP BY job HAVING count(*) > 1) AS again")
+    assert twice <= charged
+    assert worker.stop() == 0
+
+
+def test_children_whose_parent_is_killed_end_in_order_by_themselves(project):
+    worker = project.worker("--processes=2", "--threads=2")
+    eventually(lambda: project.value("SELECT count(*) FROM stampeded_workers") == 2)
+    project.enqueue("begin_and_end", 4, "jsonb_build_object('n', n, 'seconds', 1)")
+    eventually(lambda: project.begun() == 4)
+    children = worker.children
+    worker.send(signal.SIGKILL)
+    worker.wait()
+    eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in children))
+    assert project.states() == {"completed": 4}
+    assert project.value("SELECT count(*) FROM stampeded_workers") == 0
+
+
+def test_the_second_signal_to_the_parent_ends_the_children_at_once(project):
+    worker = project.worker("--processes=2", "--grace-period=600")
+    project.enqueue("until_told", 2, "'{}'")
+    eventually(lambda: project.begun() == 2)
+    worker.send(signal.SIGTERM)
+    eventually(lambda: "A second signal stops at once" in worker.output)
+    worker.send(signal.SIGTERM)
+    assert worker.wait(SOON_S) == 128 + signal.SIGTERM
+    assert project.rows("SELECT DISTINCT state, attempt FROM stampeded_jobs") == [("available", 0)]
+
+
+def test_a_signal_to_every_process_is_one_orderly_end(project):
+    """As a service manager or a terminal sends it, before the parent passes it on."""
+    worker = project.worker("--processes=2")
+    project.enqueue("begin_and_end", 2, "jsonb_build_object('n', n, 'seconds', 1)")
+    eventually(lambda: project.begun() == 2)
+    for pid in (worker.pid, *worker.children):
+        os.kill(pid, signal.SIGTERM)
+    assert worker.wait(SOON_S) == 0
+    assert project.states() == {"completed": 2}
+
+
+def test_processes_that_have_run_their_share_are_replaced_without_loss(project):
+    """Case C161."""
+    project.enqueue("effect", 2000)
+    worker = project.worker("--processes=1", "--threads=4", "--max-jobs=300")
+    eventually(lambda: project.states() == {"completed": 2000})
+    assert project.rows("SELECT count(*), count(DISTINCT n), max(attempt) FROM effects") == [(2000, 2000, 1)]
+    by_worker = project.rows("SELECT count(*) FROM stampeded_jobs GROUP BY attempted_by[1]")
+    assert len(by_worker) >= 7
+    assert max(count for (count,) in by_worker) <= 300
+    assert worker.stop() == 0
+    assert "worker_exited" not in worker.output
+
+
+def test_children_that_keep_dying_are_replaced_later_and_later_and_it_shows(project):
+    project.enqueue("exit_process", 1, "jsonb_build_object('status', 9)", ", max_interruptions, backoff_base_ms", ", 100, 1")
+    worker = project.worker("--processes=1")
+    eventually(lambda: "Children keep dying" in worker.output)
+    eventually(lambda: project.rows("SELECT 1 FROM stampeded_workers WHERE metadata ->> 'children' = 'keep dying'"))
+    assert worker.stop() == 0
+    assert project.value("SELECT count(*) FROM stampeded_workers") == 0

@@ -1,0 +1,203 @@
+"""What a claim reads depends on what it takes: not on statistics, backlog, history or other queues."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from tests.plans.measure import MANY, claim_pages, plans_shown, shape
+from tests.sql.client import SqlClient
+
+HOUR = timedelta(hours=1)
+LIMIT = 10
+DUE = 20
+
+
+def own_partition(sql: SqlClient, queue: str = "q") -> str:
+    """The queue's partition, where nothing but the test gathers statistics or vacuums."""
+    sql.call("stampeded_create_queue", queue)
+    name: str = sql.value("SELECT partition::regclass::text FROM stampeded_partition_health() WHERE queue = %s", queue)
+    sql.run(f"ALTER TABLE {name} SET (autovacuum_enabled = false)")  # type: ignore[arg-type]
+    return name
+
+
+def allowed(sql: SqlClient) -> int:
+    """What the same claim may read: that of an install with nothing but the due jobs, and the height of its trees."""
+    own_partition(sql, "alone")
+    sql.enqueue_many(DUE, "alone")
+    return int(claim_pages(sql, "alone", LIMIT) * 1.2) + 60
+
+
+def analyze(sql: SqlClient) -> None:
+    sql.run("ANALYZE stampeded_jobs")
+
+
+# -- statistics ------------------------------------------------------------------------------------
+
+
+def absent(sql: SqlClient) -> None:
+    sql.enqueue_many(MANY)
+
+
+def taken_when_empty(sql: SqlClient) -> None:
+    analyze(sql)
+    sql.enqueue_many(MANY)
+
+
+def fresh(sql: SqlClient) -> None:
+    sql.enqueue_many(MANY)
+    analyze(sql)
+
+
+def taken_when_full(sql: SqlClient) -> None:
+    fresh(sql)
+    sql.run("SET synchronous_commit = on")  # what isn't flushed yet can't be marked as dead
+    sql.run("DELETE FROM stampeded_jobs WHERE id NOT IN (SELECT id FROM stampeded_jobs ORDER BY id DESC LIMIT %s)", DUE)
+
+
+def of_another_shape(sql: SqlClient) -> None:
+    """All finished at the last look, all waiting now."""
+    sql.enqueue_many(MANY, state="completed", finished_at=-HOUR)
+    analyze(sql)
+    sql.run("UPDATE stampeded_jobs SET state = 'available', finished_at = NULL")
+
+
+STATISTICS = [absent, taken_when_empty, fresh, taken_when_full, of_another_shape]
+
+
+@pytest.mark.parametrize("generic", [False, True], ids=["", "generic"])
+@pytest.mark.parametrize("statistics", STATISTICS, ids=lambda f: f.__name__)
+def test_a_claim_reads_the_same_whatever_the_statistics_say(
+    sql: SqlClient, statistics: Callable[[SqlClient], None], generic: bool
+) -> None:
+    own_partition(sql)
+    statistics(sql)
+    if generic:
+        sql.run("SET plan_cache_mode = force_generic_plan")
+    # Without vacuum the index pages of what was deleted are passed over, but never the deleted rows themselves.
+    passed_over = MANY // 100 if statistics is taken_when_full else 0
+    assert claim_pages(sql, "q", LIMIT) <= allowed(sql) + passed_over
+
+
+CLAIM_INDEX = """
+    SELECT i.inhrelid::regclass::text FROM pg_inherits i JOIN pg_index x ON x.indexrelid = i.inhrelid
+    WHERE i.inhparent = 'stampeded_jobs_claim'::regclass AND x.indrelid = %s::regclass
+"""
+
+
+def claim_plan(sql: SqlClient) -> str:
+    with plans_shown(sql) as plans:
+        assert len(sql.claim(limit=LIMIT)) == LIMIT
+    (found,) = [plan for plan in plans if "SKIP LOCKED" in plan]
+    return shape(found)
+
+
+def test_the_claims_plan_is_the_same_with_statistics_absent_stale_and_fresh(sql: SqlClient) -> None:
+    partition = own_partition(sql)
+    sql.call("stampeded_recount_queue", "q")
+    found = {}
+    for statistics in (absent, analyze, taken_when_empty, fresh):
+        statistics(sql)
+        found[statistics.__name__] = claim_plan(sql)
+    # Which of its two unique ways the update takes to a row is all that may differ.
+    ways = {re.sub(r"_id_idx|_pkey", "_key", plan) for plan in found.values()}
+    assert len(ways) == 1, found
+    plan = found["fresh"]
+    index = sql.value(CLAIM_INDEX, partition)
+    assert f"Index Scan using {index} on" in plan
+    assert "Seq Scan" not in plan and "Bitmap" not in plan and "Hash" not in plan
+    assert "stampeded_jobs_default" not in plan, "other partitions are looked at"
+
+
+# -- backlog and history ---------------------------------------------------------------------------
+
+
+def finished(sql: SqlClient) -> None:
+    for state in ("completed", "discarded", "cancelled"):
+        sql.enqueue_many(MANY // 3, state=state, finished_at=-HOUR)
+
+
+def waiting(sql: SqlClient) -> None:
+    sql.enqueue_many(MANY, priority=5)
+
+
+def running(sql: SqlClient) -> None:
+    sql.enqueue_many(MANY, state="executing", attempt=1)
+
+
+def future_before_the_due(sql: SqlClient) -> None:
+    sql.enqueue_many(MANY // 2, priority=-4, scheduled_at=HOUR)
+    sql.enqueue_many(MANY // 2, priority=-5, scheduled_at=HOUR, state="retryable", attempt=2)
+
+
+def future_in_a_hundred_priorities(sql: SqlClient) -> None:
+    sql.run(
+        "INSERT INTO stampeded_jobs (queue, task, priority, scheduled_at)"
+        " SELECT 'q', 't', 1 + n %% 100, now() + '1 hour' FROM generate_series(1, %s) n",
+        MANY,
+    )
+
+
+def other_queues(sql: SqlClient) -> None:
+    sql.run("INSERT INTO stampeded_jobs (queue, task) SELECT 'other ' || n %% 1000, 't' FROM generate_series(1, %s) n", MANY)
+
+
+BACKLOGS = [finished, waiting, running, future_before_the_due, future_in_a_hundred_priorities, other_queues]
+
+
+@pytest.mark.parametrize("partitioned", [True, False], ids=["partition", "default"])
+@pytest.mark.parametrize("analyzed", [False, True], ids=["", "analyzed"])
+@pytest.mark.parametrize("backlog", BACKLOGS, ids=lambda f: f.__name__)
+def test_a_claim_reads_the_same_whatever_stands_around_the_due_jobs(
+    sql: SqlClient, backlog: Callable[[SqlClient], None], analyzed: bool, partitioned: bool
+) -> None:
+    if partitioned:
+        own_partition(sql)
+    backlog(sql)
+    sql.enqueue_many(DUE)
+    if analyzed:
+        analyze(sql)
+    assert claim_pages(sql, "q", LIMIT) <= allowed(sql)
+
+
+def test_ten_due_jobs_among_a_hundred_priorities_of_future_ones_are_found_at_once(sql: SqlClient) -> None:
+    own_partition(sql)
+    future_before_the_due(sql)
+    future_in_a_hundred_priorities(sql)
+    for priority in range(1, 11):
+        sql.enqueue(priority=priority)
+    analyze(sql)
+    one = claim_pages(sql, "q", 1)
+    assert one < 200
+    assert [job.priority for job in sql.claim(limit=10)] == list(range(1, 11))
+
+
+def test_a_claim_that_finds_nothing_due_reads_little(sql: SqlClient) -> None:
+    own_partition(sql)
+    finished(sql)
+    future_before_the_due(sql)
+    assert claim_pages(sql, "q", LIMIT) < 60
+
+
+def test_a_worker_that_drains_a_queue_without_vacuum_reads_no_more_at_the_end(sql: SqlClient) -> None:
+    own_partition(sql)
+    sql.enqueue_many(1500)
+    first = claim_pages(sql, "q", LIMIT)
+    while len(jobs := sql.claim(limit=100)) == 100:
+        columns = [[getattr(job, name) for job in jobs] for name in ("queue", "id", "attempt")]
+        sql.call("stampeded_complete_many", sql.worker, *columns)
+        if sql.counts().get(("q", "available"), 0) <= DUE:
+            break
+    sql.enqueue_many(DUE)
+    assert claim_pages(sql, "q", LIMIT) <= first * 1.5 + 60
+
+
+def test_a_claim_under_a_limit_reads_no_more_than_the_jobs_that_run(sql: SqlClient) -> None:
+    own_partition(sql)
+    finished(sql)
+    sql.insert("stampeded_queue_policies", queue="q", max_running=5)
+    sql.enqueue_many(MANY)
+    assert claim_pages(sql, "q", LIMIT) <= allowed(sql)

@@ -1,0 +1,92 @@
+"""What acknowledging, sweeping, pruning and counting read: what they change, and not the table."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from tests.plans.measure import MANY, pages
+from tests.plans.test_claim_pages import finished, future_before_the_due, own_partition
+from tests.sql.client import SqlClient
+
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(params=["partition", "default", "analyzed"])
+def crowded(sql: SqlClient, request: pytest.FixtureRequest) -> SqlClient:
+    """A queue with many finished and many future jobs."""
+    if request.param == "partition":
+        own_partition(sql)
+    finished(sql)
+    future_before_the_due(sql)
+    if request.param == "analyzed":
+        sql.run("ANALYZE stampeded_jobs")
+    return sql
+
+
+def test_one_jobs_outcome_is_written_by_its_key(crowded: SqlClient) -> None:
+    job = crowded.started()
+    lease = (job.queue, job.id, job.claimed_by, job.attempt)
+    assert pages(crowded, "stampeded_touch", *lease) < 40
+    assert pages(crowded, "stampeded_complete", *lease) < 100
+    assert pages(crowded, "stampeded_release", *lease) < 100
+    assert pages(crowded, "stampeded_fail", *lease, "raised", "boom") < 150
+    assert pages(crowded, "stampeded_checkpoint", *lease, "{}") < 40
+
+
+def test_many_outcomes_are_written_by_their_keys(crowded: SqlClient) -> None:
+    crowded.enqueue_many(50)
+    jobs = crowded.claim(limit=50)
+    columns = [[getattr(job, name) for job in jobs] for name in ("queue", "id", "attempt")]
+    for verb in ("complete", "release", "touch"):
+        assert pages(crowded, f"stampeded_{verb}_many", crowded.worker, *columns) < 50 * 40, verb
+
+
+def test_a_job_is_found_by_its_id_alone(crowded: SqlClient) -> None:
+    id = crowded.enqueue()
+    plan = crowded.value("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM stampeded_jobs WHERE id = %s", id)
+    assert plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"] < 30
+
+
+def test_sweeps_that_find_nothing_read_little(crowded: SqlClient) -> None:
+    crowded.started()
+    assert pages(crowded, "stampeded_reap") < 100
+    assert pages(crowded, "stampeded_expire") < 100
+    assert pages(crowded, "stampeded_prune", 30 * DAY, 1000, 30 * DAY) < 100
+    assert pages(crowded, "stampeded_claim_due_schedules") < 20
+
+
+def test_pruning_reads_only_what_is_old_enough(crowded: SqlClient) -> None:
+    for state in ("completed", "discarded"):
+        crowded.enqueue_many(5, state=state, finished_at=-30 * DAY)
+    assert pages(crowded, "stampeded_prune", DAY, 1000, DAY) < 10 * 30 + 60
+
+
+def test_reading_the_counts_stays_cheap_though_nobody_maintains(sql: SqlClient) -> None:
+    view = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM stampeded_queue_counts"
+
+    def cost() -> int:
+        plan = sql.value(view)  # type: ignore[arg-type]
+        return int(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
+
+    rows = "SELECT count(*) FROM stampeded_count_deltas"
+    for _ in range(MANY // 4):
+        sql.enqueue()
+    sql.run("VACUUM stampeded_count_deltas")  # autovacuum's part, which may come late
+    half, half_rows = cost(), sql.value(rows)  # type: ignore[arg-type]
+    for _ in range(MANY // 4):
+        sql.enqueue()
+    sql.run("VACUUM stampeded_count_deltas")
+    assert cost() <= half + 20 and cost() < 100
+    assert sql.value(rows) <= half_rows + 500 < 2000  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("queues", [1, 300])
+def test_the_counts_of_many_queues_cost_by_the_queue(sql: SqlClient, queues: int) -> None:
+    for _ in range(3):
+        for number in range(queues):
+            sql.enqueue(f"queue {number}")
+    sql.call("stampeded_fold_counts", 1)
+    assert sql.value("SELECT count(*) FROM stampeded_count_deltas") <= queues + 1
