@@ -142,6 +142,8 @@ class Batch(models.Model):
     failed_at = models.DateTimeField(_("first failure at"), null=True)
     finished_at = models.DateTimeField(_("finished at"), null=True)
     counts = models.JSONField(_("counts"), null=True)
+    succeeded = models.BooleanField(_("all completed"), null=True)
+    callback_error = models.TextField(_("error of a callback"), null=True)
 
     class Meta:
         db_table = "stampeded_batches"
@@ -173,6 +175,7 @@ class Dependency(models.Model):
     child_id = models.UUIDField()
     due_at = models.DateTimeField(db_default=Now())
     on_discard = models.TextField(db_default="fail")
+    missed = models.BooleanField(db_default=False)
 
     class Meta:
         db_table = "stampeded_dependencies"

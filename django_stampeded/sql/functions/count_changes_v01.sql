@@ -2,8 +2,9 @@
 -- stays cheap even where nobody runs maintenance. Only under READ COMMITTED: a stricter transaction that folded rows which
 -- another one has folded meanwhile would fail, and no enqueue may fail because of the counts.
 --
--- Jobs of batches and jobs that others wait for are seen to from here as well (stampeded_count_batches,
--- stampeded_resolve_dependencies); statements without such jobs pay a glance for that.
+-- Jobs of open batches, and jobs that others wait for, are seen to from here as well; statements without such jobs pay a glance
+-- for that. The jobs that wait are told only by the outermost statement, under READ COMMITTED, and at most 1,000 of them: the
+-- rest is swept up (stampeded_sweep_dependencies).
 CREATE OR REPLACE FUNCTION stampeded_count_changes() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -20,7 +21,8 @@ BEGIN
                 SELECT DISTINCT batch_id FROM new_jobs
                  WHERE batch_id IS NOT NULL AND state NOT IN ('completed', 'discarded', 'cancelled')));
             INSERT INTO stampeded_batch_deltas (batch_id, state, n)
-            SELECT batch_id, state, count(*) FROM new_jobs WHERE batch_id IN (SELECT id FROM stampeded_batches WHERE finished_at IS NULL)
+            SELECT batch_id, state, count(*) FROM new_jobs
+             WHERE batch_id IN (SELECT id FROM stampeded_batches WHERE finished_at IS NULL)
              GROUP BY batch_id, state;
         END IF;
     ELSIF TG_OP = 'UPDATE' THEN
@@ -32,10 +34,11 @@ BEGIN
             INSERT INTO stampeded_batch_deltas (batch_id, state, n)
             SELECT batch_id, state, sum(n)
               FROM (SELECT batch_id, state, -1 AS n FROM old_jobs UNION ALL SELECT batch_id, state, 1 FROM new_jobs) changed
-             WHERE batch_id IS NOT NULL
+             WHERE batch_id IN (SELECT id FROM stampeded_batches WHERE finished_at IS NULL)
              GROUP BY batch_id, state HAVING sum(n) <> 0;
         END IF;
-        IF EXISTS (SELECT FROM stampeded_dependencies) THEN
+        IF EXISTS (SELECT FROM new_jobs WHERE state IN ('completed', 'discarded', 'cancelled'))
+           AND EXISTS (SELECT FROM stampeded_dependencies) THEN
             v_ended := ARRAY(SELECT DISTINCT n.id FROM new_jobs n JOIN stampeded_dependencies d ON d.parent_id = n.id
                               WHERE n.state IN ('completed', 'discarded', 'cancelled'));
         END IF;
@@ -44,7 +47,8 @@ BEGIN
         SELECT queue, state, -count(*) FROM old_jobs GROUP BY queue, state;
         IF EXISTS (SELECT FROM old_jobs WHERE batch_id IS NOT NULL) THEN
             INSERT INTO stampeded_batch_deltas (batch_id, state, n)
-            SELECT batch_id, state, -count(*) FROM old_jobs WHERE batch_id IN (SELECT id FROM stampeded_batches WHERE finished_at IS NULL)
+            SELECT batch_id, state, -count(*) FROM old_jobs
+             WHERE batch_id IN (SELECT id FROM stampeded_batches WHERE finished_at IS NULL)
              GROUP BY batch_id, state;
         END IF;
         IF EXISTS (SELECT FROM stampeded_dependencies) THEN
@@ -53,6 +57,7 @@ BEGIN
     ELSIF TG_RELID = 'stampeded_jobs'::regclass THEN
         DELETE FROM stampeded_count_deltas;
         DELETE FROM stampeded_batch_deltas;
+        DELETE FROM stampeded_batches WHERE finished_at IS NULL;
         DELETE FROM stampeded_dependencies;
         RETURN NULL;
     ELSE                                    -- TRUNCATE of one partition; the DEFAULT one is named by no queue
@@ -61,10 +66,11 @@ BEGIN
          WHERE CASE WHEN v_queues IS NOT NULL THEN queue = ANY (v_queues)
                ELSE queue NOT IN (SELECT unnest(stampeded_partition_queues(inhrelid))
                                     FROM pg_inherits WHERE inhparent = 'stampeded_jobs'::regclass) END;
+        PERFORM stampeded_recount_batches();
         RETURN NULL;
     END IF;
-    IF v_ended <> '{}' THEN
-        PERFORM stampeded_resolve_dependencies(v_ended);
+    IF v_ended <> '{}' AND pg_trigger_depth() = 1 AND current_setting('transaction_isolation') = 'read committed' THEN
+        PERFORM stampeded_resolve_dependencies(v_ended, 1000);
     END IF;
     IF random() < 1.0 / 256 AND current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM stampeded_fold_counts();

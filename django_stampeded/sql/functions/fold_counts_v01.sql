@@ -14,6 +14,7 @@ BEGIN
        AND pg_try_advisory_xact_lock(hashtextextended('stampeded_since_crash', 'stampeded_jobs'::regclass::oid::bigint)) THEN
         INSERT INTO stampeded_count_deltas (queue, state, n) SELECT queue, state, n FROM stampeded_unlogged_losses();
         IF NOT FOUND THEN
+            PERFORM stampeded_recount_batches();
             PERFORM nextval('stampeded_since_crash');
         END IF;
     END IF;

@@ -14,7 +14,12 @@ BEGIN
         RAISE EXCEPTION 'a queue''s name has 1 to 255 characters' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum),
-           string_agg(CASE attname WHEN 'queue' THEN '$3' ELSE quote_ident(attname) END, ', ' ORDER BY attnum)
+           string_agg(CASE attname
+                          WHEN 'queue' THEN '$3'
+                          -- A batch that has finished takes nothing in: a job of it that was retried leaves it.
+                          WHEN 'batch_id' THEN 'CASE WHEN state IN (''completed'', ''discarded'', ''cancelled'') THEN batch_id ELSE '
+                              '(SELECT b.id FROM stampeded_batches b WHERE b.id = batch_id AND b.finished_at IS NULL) END'
+                          ELSE quote_ident(attname) END, ', ' ORDER BY attnum)
       INTO v_columns, v_values
       FROM pg_attribute
      WHERE attrelid = 'stampeded_jobs'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '';

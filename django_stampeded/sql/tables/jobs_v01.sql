@@ -54,7 +54,7 @@ CREATE TABLE stampeded_jobs (
     finished_at            timestamptz,
     -- From here on: columns beyond the shared contract, each nullable or defaulted.
     interrupted_checkpoint bytea,      -- digest of the checkpoint that stood when a worker last died with this job
-    batch_id               uuid,
+    batch_id               uuid,       -- the batch that it belongs to
     PRIMARY KEY (queue, id),
     CONSTRAINT stampeded_jobs_attempt_within_max CHECK (attempt <= max_attempts)
 ) PARTITION BY LIST (queue);
@@ -73,3 +73,5 @@ CREATE UNIQUE INDEX stampeded_jobs_dedup ON stampeded_jobs (queue, dedup_key)
     WHERE dedup_key IS NOT NULL;
 CREATE INDEX stampeded_jobs_failures ON stampeded_jobs (error_fingerprint, id)
     WHERE state IN ('retryable', 'discarded') AND error_fingerprint IS NOT NULL;
+CREATE INDEX stampeded_jobs_batch ON stampeded_jobs (batch_id)
+    WHERE batch_id IS NOT NULL;
