@@ -10,15 +10,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from django_stampeded.batches import Batch
+    from django_stampeded.chains import Chain, chain
     from django_stampeded.enqueueing import EnqueuedJob
     from django_stampeded.exceptions import (
+        BatchFinished,
         Cancel,
         Discard,
         DuplicateTask,
         InvalidArguments,
         InvalidOption,
         InvalidSchedule,
+        JobFailed,
         LeaseLost,
+        NoResult,
         RetryIn,
         SchemaMismatch,
         ServerTooOld,
@@ -26,11 +31,15 @@ if TYPE_CHECKING:
         StampededError,
         UnknownTask,
     )
-    from django_stampeded.tasks import Task, aenqueue, aenqueue_many, enqueue, enqueue_many, task, task_by_name
+    from django_stampeded.tasks import Call, Task, aenqueue, aenqueue_many, enqueue, enqueue_many, task, task_by_name
     from django_stampeded.worker.context import JobContext, current_job
 
 __all__ = [
+    "Batch",
+    "BatchFinished",
+    "Call",
     "Cancel",
+    "Chain",
     "Discard",
     "DuplicateTask",
     "EnqueuedJob",
@@ -38,7 +47,9 @@ __all__ = [
     "InvalidOption",
     "InvalidSchedule",
     "JobContext",
+    "JobFailed",
     "LeaseLost",
+    "NoResult",
     "RetryIn",
     "SchemaMismatch",
     "ServerTooOld",
@@ -48,6 +59,7 @@ __all__ = [
     "UnknownTask",
     "aenqueue",
     "aenqueue_many",
+    "chain",
     "current_job",
     "enqueue",
     "enqueue_many",
@@ -56,11 +68,15 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
+    "Batch": "batches",
+    "Call": "tasks",
+    "Chain": "chains",
     "EnqueuedJob": "enqueueing",
     "JobContext": "worker.context",
     "Task": "tasks",
     "aenqueue": "tasks",
     "aenqueue_many": "tasks",
+    "chain": "chains",
     "current_job": "worker.context",
     "enqueue": "tasks",
     "enqueue_many": "tasks",

@@ -15,20 +15,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DatabaseError, ProgrammingError, connections, router, transaction
+from django.db import DatabaseError, ProgrammingError, connections, transaction
 
+from django_stampeded import batch_functions
 from django_stampeded.encoding import MAX_BYTES, canonical, too_large
-from django_stampeded.exceptions import InvalidArguments, SchemaMismatch, StampededError
+from django_stampeded.exceptions import BatchFinished, InvalidArguments, SchemaMismatch, StampededError
+from django_stampeded.results import EnqueuedJob, database
 from django_stampeded.signals import job_enqueued
 
 if TYPE_CHECKING:
     from django.db.backends.utils import CursorWrapper
-    from django.db.models import Model
 
 FIRST_LOOK = 100
 PORTION_JOBS = 2_000
@@ -40,15 +40,6 @@ SURELY_FITS = MAX_BYTES // 8
 _TRIES = 10
 
 T = TypeVar("T")
-
-
-class EnqueuedJob(NamedTuple):
-    """A job in its queue. `created` is False where a job with the same dedup scope was already there; `id` is its id."""
-
-    id: UUID
-    queue: str
-    task: str
-    created: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +56,8 @@ class Blueprint:
 
     `columns` are those that differ from the table's defaults, `meta` the JSON text of the one that may be large. `scope` is
     their dedup scope, or `unique` says what it is made from: "task", "args" or the names of some; `period` goes with it.
-    `using` is a database alias, None for the router's choice.
+    `using` is a database alias, None for the router's choice. `batch` is the batch that they join, `parents` the jobs that they
+    wait for.
     """
 
     def __init__(
@@ -79,8 +71,14 @@ class Blueprint:
         unique: str | tuple[str, ...] | None = None,
         period: str | None = None,
         using: str | None = None,
+        batch: UUID | None = None,
+        parents: Sequence[tuple[str, UUID]] = (),
+        on_discard: str = "fail",
     ) -> None:
         self.task = task
+        self.batch = batch
+        self.parents = parents
+        self.on_discard = on_discard
         self.queue = queue
         self.using = using
         self.meta = meta
@@ -155,14 +153,16 @@ CROSS JOIN LATERAL (
 
 def insert(blueprint: Blueprint, args: str) -> EnqueuedJob:
     """Writes one job with `args`, a JSON text, unless its scope is taken; then the job that holds it is returned."""
-    using = _alias(blueprint)
-    with _explained(using), connections[using].cursor() as cursor:
+    using = database(blueprint.using)
+    with _explained(using), _in_one(blueprint, using), connections[using].cursor() as cursor:
         _check_sizes(cursor, blueprint, (args,))
+        _check_batch(cursor, blueprint)
         if blueprint.has_scope:
             job = _insert_unless_taken(cursor, blueprint, [args])[0]
         else:
             cursor.execute(blueprint.single, [*blueprint.values, args])
             job = EnqueuedJob(cursor.fetchone()[0], blueprint.queue, blueprint.task, True)
+        _bind(cursor, blueprint, [job])
     _announce([job], using)
     return job
 
@@ -173,10 +173,11 @@ def insert_many(blueprint: Blueprint, items: Iterable[T], encode: Callable[[T], 
     `encode` gives the JSON text of an item's arguments. The result is in the order of the items and has the job already
     there in place of each duplicate.
     """
-    using = _alias(blueprint)
+    using = database(blueprint.using)
     jobs: list[EnqueuedJob] = []
     source = iter(items)
     with _explained(using), transaction.atomic(using=using), connections[using].cursor() as cursor:
+        _check_batch(cursor, blueprint)
         args = _first_portion(source, encode)
         while args:
             _check_sizes(cursor, blueprint, args)
@@ -194,6 +195,7 @@ def insert_many(blueprint: Blueprint, items: Iterable[T], encode: Callable[[T], 
                 # Rows are inserted, and so returned, in the order of the array's elements.
                 ids = [row[0] for row in cursor.fetchall()]
             jobs += map(EnqueuedJob, ids, repeat(blueprint.queue), repeat(blueprint.task), repeat(True))
+        _bind(cursor, blueprint, jobs)
     _announce(jobs, using)
     return jobs
 
@@ -247,16 +249,6 @@ def _in_flight(cursor: CursorWrapper) -> AbstractContextManager[Any]:
     return connection.connection.pipeline()
 
 
-def _alias(blueprint: Blueprint) -> str:
-    return blueprint.using or router.db_for_write(_job_model())
-
-
-@functools.cache
-def _job_model() -> type[Model]:
-    # Looked up at the first use: tasks are defined while apps load, when models can't be imported yet.
-    return apps.get_model("stampeded", "Job")
-
-
 def _insert_unless_taken(cursor: CursorWrapper, blueprint: Blueprint, args: list[str]) -> list[EnqueuedJob]:
     scopes = [blueprint.scope_of(each) for each in args]
     first = {scope: index for index, scope in reversed(list(enumerate(scopes)))}
@@ -289,6 +281,31 @@ def _holders(cursor: CursorWrapper, blueprint: Blueprint, scopes: list[str]) -> 
     period = blueprint.period
     cursor.execute(_HOLDERS, [scopes, digests, blueprint.queue, period, period, period])
     return dict(cursor.fetchall())
+
+
+def _in_one(blueprint: Blueprint, using: str) -> AbstractContextManager[Any]:
+    """A transaction, for a job that takes more than one statement."""
+    return transaction.atomic(using=using) if blueprint.parents or blueprint.batch else nullcontext()
+
+
+def _check_batch(cursor: CursorWrapper, blueprint: Blueprint) -> None:
+    """Asks beforehand whether the batch is open, and keeps it so: the trigger's refusal would spoil the transaction."""
+    if blueprint.batch is not None:
+        require_open(cursor, blueprint.batch)
+
+
+def require_open(cursor: Any, batch: UUID) -> None:
+    """Keeps a batch from finishing before this transaction has ended. Raises BatchFinished where it has already."""
+    if not batch_functions.batch_is_open(cursor, batch):
+        raise BatchFinished(
+            f"Batch {batch} has finished, or is unknown in this database: add to it before it ends, or open another one."
+        )
+
+
+def _bind(cursor: CursorWrapper, blueprint: Blueprint, jobs: Sequence[EnqueuedJob]) -> None:
+    created = [job.id for job in jobs if job.created] if blueprint.parents else []
+    if created:
+        batch_functions.depend(cursor, blueprint.queue, created, blueprint.parents, blueprint.on_discard)
 
 
 def _check_sizes(cursor: CursorWrapper, blueprint: Blueprint, args: Iterable[str]) -> None:

@@ -50,6 +50,26 @@ class ServerTooOld(StampededError):
     """The PostgreSQL server is older than the oldest version supported."""
 
 
+class BatchFinished(StampededError):
+    """The batch takes nothing in any more: it has finished, or was never opened in this database."""
+
+
+class NoResult(StampededError, LookupError):
+    """A job has no result yet, as it has not ended, or none any more, as it is gone."""
+
+
+class JobFailed(StampededError):
+    """The job whose result was asked for was discarded or cancelled (`state`); `reason` is the error on its record."""
+
+    def __init__(self, message: str, state: str, reason: str) -> None:
+        super().__init__(message, state, reason)
+        self.state = state
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class LeaseLost(StampededError):
     """The job no longer belongs to this attempt: its results must not be written."""
 

@@ -36,6 +36,7 @@ class ClaimedJob(NamedTuple):
     backoff_base_ms: int
     backoff_max_ms: int
     inserted_at: datetime
+    batch_id: UUID | None = None
 
 
 class Ack(NamedTuple):

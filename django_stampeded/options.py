@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, TypedDict
+from uuid import UUID
 
 from django.conf import settings as django_settings
 
@@ -46,6 +47,9 @@ class Options(TypedDict, total=False):
     dead_letter_queue: str | None
     meta: dict[str, Any]
     using: str | None
+    batch: Any
+    depends_on: Iterable[Any]
+    on_discard: str
 
 
 def checked(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,6 +175,27 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(_text(each) for each in value)
 
 
+def _batch(value: Any) -> UUID:
+    value = getattr(value, "id", value)
+    if not isinstance(value, UUID):
+        raise ValueError(f"must be an open Batch or the id of one, not {type(value).__name__}")
+    return value
+
+
+def _depends_on(value: Any) -> tuple[tuple[str, UUID], ...]:
+    jobs = value if isinstance(value, list | tuple) and not hasattr(value, "queue") else (value,)
+    for each in jobs:
+        if not isinstance(getattr(each, "queue", None), str) or not isinstance(getattr(each, "id", None), UUID):
+            raise ValueError(f"must be a list of enqueued jobs, not of {type(each).__name__}")
+    return tuple(dict.fromkeys((each.queue, each.id) for each in jobs))
+
+
+def _on_discard(value: Any) -> str:
+    if value not in ("fail", "run"):
+        raise ValueError("must be 'fail' or 'run'")
+    return str(value)
+
+
 def _isolation(value: Any) -> str:
     if value not in ("thread", "process"):
         raise ValueError("must be 'thread' or 'process'")
@@ -200,4 +225,12 @@ _CHECKS: dict[str, Check] = {
     "dead_letter_queue": _optional(_text),
     "meta": _meta,
     "using": _optional(_text),
+    "batch": _optional(_batch),
+    "depends_on": _depends_on,
+    "on_discard": _on_discard,
+    "store_result": _flag,
+    "result_ttl": _seconds(1, 10 * 365 * 86_400),
 }
+
+OF_ONE_JOB = ("batch", "depends_on", "on_discard")
+"""Options that only using() takes, as they belong to jobs and not to a function."""

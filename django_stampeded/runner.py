@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 from django_stampeded.conf import settings
+from django_stampeded.maintenance.batcher import Batcher
 from django_stampeded.maintenance.counter import Counter
 from django_stampeded.maintenance.declarer import Declarer
 from django_stampeded.maintenance.expirer import Expirer
-from django_stampeded.maintenance.pruner import OccurrencePruner, Pruner
+from django_stampeded.maintenance.pruner import OccurrencePruner, Pruner, ResultPruner
 from django_stampeded.maintenance.reaper import Reaper
 from django_stampeded.maintenance.scheduler import Scheduler
 from django_stampeded.maintenance.service import Maintenance, Service
@@ -121,8 +122,10 @@ def services() -> Sequence[Service]:
         Scheduler(),
         Reaper(settings.DEAD_AFTER),
         Expirer(),
+        Batcher(),
         Pruner(settings.COMPLETED_RETENTION, settings.DISCARDED_RETENTION),
         OccurrencePruner(),
+        ResultPruner(),
         Counter(),
     ]
 

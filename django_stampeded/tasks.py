@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
+from uuid import UUID
 
 from asgiref.sync import sync_to_async
 
@@ -21,11 +22,13 @@ from django_stampeded.conf import settings
 from django_stampeded.encoding import encode
 from django_stampeded.enqueueing import Blueprint, Column, EnqueuedJob, insert, insert_many
 from django_stampeded.exceptions import InvalidArguments, InvalidOption, InvalidSchedule, UnknownTask
-from django_stampeded.options import LONGEST_BASE_MS, Options, checked
+from django_stampeded.options import LONGEST_BASE_MS, OF_ONE_JOB, Options, checked
 from django_stampeded.timing import TIMETABLE_OPTIONS, Timetable, timetable
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_OF_THE_FUNCTION = ("name", "aliases", "takes_context", "isolation", "store_result", "result_ttl")
 
 
 class TaskOptions(Options, total=False):
@@ -34,6 +37,8 @@ class TaskOptions(Options, total=False):
     name: str
     aliases: Iterable[str]
     takes_context: bool
+    store_result: bool
+    result_ttl: timedelta | float
     cron: str
     every: timedelta | float
     timezone: str
@@ -59,6 +64,9 @@ class Task(Generic[P, R]):
     any number; "setting" stands for the setting TIMEOUT. isolation: "thread", or "process" for one that can be killed.
     backoff_base, backoff_max: seconds, 0.001 to 2147483. dead_letter_queue: where a discarded job is copied to.
     meta: context for one runtime, under that runtime's name. database: alias, None for the router's choice.
+    batch: the id of the batch that jobs join. depends_on: the jobs, as (queue, id), that must have ended before; on_discard:
+    whether one of those that was discarded or cancelled means to "fail" as well or to "run" all the same.
+    store_result: what the function returns is kept, as JSON of at most 64 KiB, for result_ttl seconds.
     timetable: when it runs by itself, made from `cron` or `every` and what goes with them (see timing.timetable).
     """
 
@@ -85,6 +93,11 @@ class Task(Generic[P, R]):
     dead_letter_queue: str | None = None
     meta: dict[str, Any] = field(default_factory=dict)
     database: str | None = None
+    batch: UUID | None = None
+    depends_on: tuple[tuple[str, UUID], ...] = ()
+    on_discard: str = "fail"
+    store_result: bool = False
+    result_ttl: float = 86_400.0
     timetable: Timetable | None = None
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -98,10 +111,20 @@ class Task(Generic[P, R]):
 
         Example: `import_csv.using(queue_name="mail", run_after=timedelta(minutes=5)).enqueue(path="a.csv")`
         """
-        for name in ("name", "aliases", "takes_context", "isolation", *sorted(TIMETABLE_OPTIONS)):
+        for name in (*_OF_THE_FUNCTION, *sorted(TIMETABLE_OPTIONS)):
             if name in options:
                 raise InvalidOption(f"{name} belongs to the function: set it with @task({name}=...), not with using().")
         return self._with(checked(options))
+
+    def with_args(self, /, **args: Any) -> Call:
+        """This task with arguments, to be enqueued later: by a chain, or as the callback of a batch.
+
+        Raises InvalidArguments as `enqueue` does.
+
+        Example: `chain(fetch.with_args(url=url), parse.with_args(lines=10)).enqueue()`
+        """
+        self._encoded(args)
+        return Call(self, args)
 
     def enqueue(self, /, *positional: Any, **args: Any) -> EnqueuedJob:
         """Writes a job with these named arguments, in the transaction in progress on its database.
@@ -191,12 +214,21 @@ class Task(Generic[P, R]):
             self.name,
             queue,
             _columns(self),
-            meta=encode(self.meta, path="meta"),
+            meta=encode(self._full_meta(), path="meta"),
             scope=self.dedup,
             unique=self.unique,
             period=self.dedup_period,
             using=self.database,
+            batch=self.batch,
+            parents=self.depends_on,
+            on_discard=self.on_discard,
         )
+
+    def _full_meta(self) -> dict[str, Any]:
+        """The jobs depended on go with the job: what tells the database is gone by the time it runs."""
+        if not self.depends_on:
+            return self.meta
+        return {**self.meta, "depends_on": [str(id) for _, id in self.depends_on]}
 
     def _encoded(self, args: dict[str, Any]) -> str:
         if not isinstance(args, dict):
@@ -207,6 +239,23 @@ class Task(Generic[P, R]):
 
     def _refusal(self) -> InvalidArguments:
         return InvalidArguments(f"Task {self.name!r} was given positional arguments: pass them by name.")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A task with the arguments of one job, not enqueued yet. Made by `Task.with_args`."""
+
+    task: Task[..., Any]
+    args: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, value: Any, where: str) -> Call:
+        """A call, or a task that takes no arguments, as a call. Raises InvalidOption, which says `where`, for anything else."""
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, Task):
+            return value.with_args()
+        raise InvalidOption(f"{where} takes a task, or one with_args(...), not {type(value).__name__}.")
 
 
 @overload
@@ -268,6 +317,9 @@ def _task_of(task: str | Task[..., Any]) -> Task[..., Any]:
 
 
 def _checked_for_task(options: dict[str, Any]) -> dict[str, Any]:
+    for name in OF_ONE_JOB:
+        if name in options:
+            raise InvalidOption(f"{name} belongs to the jobs: give it with using({name}=...), not to @task.")
     given = {name: options[name] for name in TIMETABLE_OPTIONS & options.keys()}
     found = checked({name: value for name, value in options.items() if name not in given})
     if given:
@@ -302,6 +354,7 @@ def _columns(task: Task[..., Any]) -> list[Column]:
             ("tenant_id", "text", task.tenant, None),
             ("destination", "text", task.destination, None),
             ("dead_letter_queue", "text", task.dead_letter_queue, None),
+            ("batch_id", "uuid", task.batch, None),
             ("priority", "smallint", task.priority, 0),
             ("max_attempts", "smallint", task.max_attempts, 25),
             ("max_interruptions", "smallint", task.max_interruptions, 1),

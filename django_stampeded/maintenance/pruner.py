@@ -1,4 +1,5 @@
-"""Deletes final jobs once they are older than their retention, and old entries of the schedules' ledger.
+"""Deletes final jobs once they are older than their retention, expired results, old batches, and old entries of the
+schedules' ledger.
 
 In batches, each a transaction of its own, so that a backlog of millions makes progress under any statement_timeout: a
 batch that is cancelled for taking too long is tried again at half its size.
@@ -11,12 +12,13 @@ from typing import Any
 
 import psycopg
 
-from django_stampeded import functions
+from django_stampeded import batch_functions, functions
 from django_stampeded.maintenance.service import Report
 
 LARGEST = 10_000
 SMALLEST = 10
 OCCURRENCES_KEPT = timedelta(days=30)
+BATCHES_KEPT = timedelta(days=30)
 
 
 class Pruner:
@@ -54,3 +56,15 @@ class OccurrencePruner:
     def run_once(self, cur: Any) -> Report:
         """Prune what is older than any occurrence that could still be asked for."""
         return Report(functions.prune_occurrences(cur, OCCURRENCES_KEPT))
+
+
+class ResultPruner:
+    """Prunes results that have expired, and batches that ended long ago."""
+
+    name = "result pruner"
+    interval = 60.0
+
+    def run_once(self, cur: Any) -> Report:
+        """Prune one batch of each."""
+        done = batch_functions.prune_results(cur, BATCHES_KEPT, LARGEST)
+        return Report(done, more=done >= LARGEST)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from time import sleep
 from uuid import UUID
 
-from django_stampeded import functions
+from django_stampeded import batch_functions, functions
 from django_stampeded.process.link import Cursor, Trouble, trouble
 from django_stampeded.process.loop import Loop
 from django_stampeded.process.outage import Outage
@@ -76,12 +76,24 @@ class Acker(Loop):
             self.put_off()
         self.batch = []
         self._sent_before = False
+        self._finish({lease.job.batch_id for lease, _ in batch if lease.job.batch_id is not None})
         return report
+
+    def _finish(self, batches: set[UUID]) -> None:
+        """After the commit, see whether batches have finished; maintenance, which looks too, is only a second later."""
+        if not batches:
+            return
+        try:
+            batch_functions.finish_batches(self.link.cursor(), sorted(batches))
+        except Exception as exc:
+            if trouble(exc) is Trouble.LOST:
+                raise
+            messages.batches_left(exc)
 
     def _record(self, batch: Sequence[Entry]) -> list[Lease]:
         connection = self.link.connection()
         try:
-            if all(isinstance(outcome, Completed) for _, outcome in batch):
+            if all(isinstance(outcome, Completed) and outcome.result is None for _, outcome in batch):
                 return record(connection.cursor(), batch)
             with connection.transaction():
                 return record(connection.cursor(), batch)
@@ -96,7 +108,8 @@ class Acker(Loop):
         refused: list[Lease] = []
         for entry in batch:
             try:
-                refused += record(self.link.cursor(), [entry])
+                with self.link.connection().transaction():
+                    refused += record(self.link.cursor(), [entry])
             except Exception as exc:
                 if trouble(exc) is not Trouble.OTHER:
                     self._sent_before = True
@@ -117,6 +130,7 @@ def record(cur: Cursor, batch: Sequence[Entry]) -> list[Lease]:
     next state is decided by itself. Raises the driver's errors.
     """
     refused = _together(cur, batch, Completed, functions.complete_many)
+    _store_results(cur, batch, refused)
     refused += _together(cur, batch, Released, functions.release_many)
     for lease, outcome in batch:
         if isinstance(outcome, Snoozed):
@@ -130,6 +144,17 @@ def record(cur: Cursor, batch: Sequence[Entry]) -> list[Lease]:
             else:
                 messages.failed(lease, outcome, result)
     return refused
+
+
+def _store_results(cur: Cursor, batch: Sequence[Entry], refused: Sequence[Lease]) -> None:
+    lost = {lease.ack for lease in refused}
+    kept = [
+        batch_functions.Returned(lease.job.queue, lease.job.id, outcome.result, outcome.keep_s)
+        for lease, outcome in batch
+        if isinstance(outcome, Completed) and outcome.result is not None and lease.ack not in lost
+    ]
+    if kept:
+        batch_functions.store_results(cur, kept)
 
 
 Many = Callable[[Cursor, UUID, Sequence[functions.Ack]], set[UUID]]

@@ -15,7 +15,8 @@ from uuid import UUID
 from asgiref.sync import sync_to_async
 from django.db import connections
 
-from django_stampeded import functions
+from django_stampeded import batch_functions, functions
+from django_stampeded.batches import Batch
 from django_stampeded.conf import settings
 from django_stampeded.encoding import encode_value
 from django_stampeded.exceptions import LeaseLost
@@ -62,6 +63,28 @@ class JobContext:
     def checkpointed(self) -> Any:
         """The latest checkpoint of the attempts before this one, None where there is none."""
         return loaded(self._lease.job.checkpoint)
+
+    @property
+    def batch(self) -> Batch | None:
+        """The batch that the job belongs to, None where it belongs to none.
+
+        Example: `job.batch.enqueue(import_row, row=5)`
+        """
+        id = self._lease.job.batch_id
+        return None if id is None else Batch.get(id, using=self._alias)
+
+    @property
+    def parent_results(self) -> list[Any]:
+        """What the jobs that this one depends on have returned, in the order in which they were given to depends_on.
+
+        None stands for one that keeps no result (store_result), was discarded, or whose result has expired.
+        """
+        ids = [UUID(id) for id in self.meta.get("depends_on", ())]
+        if not ids:
+            return []
+        with connections[self._alias].cursor() as cur:
+            found = batch_functions.results(cur, ids)
+        return [found.get(id) for id in ids]
 
     @property
     def lost(self) -> bool:

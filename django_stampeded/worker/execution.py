@@ -20,6 +20,9 @@ from asgiref.sync import async_to_sync, iscoroutinefunction
 from django.dispatch import Signal
 
 from django_stampeded import registry, signals
+from django_stampeded.batches import running_batch
+from django_stampeded.encoding import encode_value
+from django_stampeded.exceptions import Discard, InvalidArguments
 from django_stampeded.worker import messages
 from django_stampeded.worker.context import JobContext, context_of, running_lease
 from django_stampeded.worker.interrupt import Guard
@@ -27,6 +30,7 @@ from django_stampeded.worker.lease import Lease
 from django_stampeded.worker.outcomes import (
     COMPLETED,
     Backoff,
+    Completed,
     Failed,
     Outcome,
     of_bad_arguments,
@@ -34,6 +38,8 @@ from django_stampeded.worker.outcomes import (
     of_unknown_task,
 )
 from django_stampeded.worker.raw_json import loaded
+
+MAX_RESULT_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,8 @@ class Recipe:
     timeout: float | None
     backoff: Backoff
     is_isolated: bool
+    keep_s: float | None = None
+    """For how many seconds its result is kept, None for not at all."""
 
 
 class Elsewhere(Protocol):
@@ -77,7 +85,8 @@ class Recipes:
             call = async_to_sync(task.func) if iscoroutinefunction(task.func) else task.func
             backoff = Backoff(task.backoff_base, task.backoff_max)
             isolated = task.isolation == "process"
-            found = Recipe(call, task.signature.decode, task.takes_context, task.time_limit, backoff, isolated)
+            keep_s = task.result_ttl if task.store_result else None
+            found = Recipe(call, task.signature.decode, task.takes_context, task.time_limit, backoff, isolated, keep_s)
             self._known[task] = found
             if found.timeout is not None and found.timeout >= task.expire_seconds:
                 messages.unsafe_timeout(found.timeout, task.expire_seconds, task.name)
@@ -104,10 +113,11 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
     lease.started_at = monotonic()
     context = copy_context()
     over = False
+    outcome: Outcome = COMPLETED
     try:
         guard.open(lease, recipe.timeout)
         try:
-            context.run(_call, recipe, lease, args, recipes.alias)
+            outcome = context.run(_call, recipe, lease, args, recipes.alias)
             over = True
         finally:
             guard.close()
@@ -117,20 +127,32 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
             if signals.job_failed.receivers and isinstance(outcome, Failed):
                 context.run(_send, signals.job_failed, lease, recipes.alias, exception=exc)
             return outcome
-    return COMPLETED
+    return outcome
 
 
-def _call(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str) -> None:
+def _call(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str) -> Outcome:
     """The body, in a context of its own: what a job sets in context variables ends with it."""
     running_lease.set(lease)
+    if lease.job.batch_id is not None:
+        running_batch.set(lease.job.batch_id)
     if signals.job_started.receivers:
         _send(signals.job_started, lease, alias)
     first = (context_of(lease, alias),) if recipe.takes_context else ()
     result = recipe.call(*first, **args)
     if result is not None and iscoroutine(result):
-        async_to_sync(_awaited)(result)
+        result = async_to_sync(_awaited)(result)
+    outcome = COMPLETED if recipe.keep_s is None else Completed(_stored(result), recipe.keep_s)
     if signals.job_completed.receivers:
         _send(signals.job_completed, lease, alias)
+    return outcome
+
+
+def _stored(result: Any) -> str:
+    """A result as it is kept. One that can't be would be the same after another attempt."""
+    try:
+        return encode_value(result, path="result", limit=MAX_RESULT_BYTES)
+    except InvalidArguments as exc:
+        raise Discard(f"its result can't be stored: {exc}") from None
 
 
 def _send(signal: Signal, lease: Lease, alias: str, **more: Any) -> None:

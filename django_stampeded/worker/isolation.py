@@ -28,7 +28,7 @@ from django_stampeded.functions import ClaimedJob
 from django_stampeded.states import FailureKind
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
-from django_stampeded.worker.outcomes import COMPLETED, RELEASED, Completed, Failed, Outcome, Snoozed, of_exception
+from django_stampeded.worker.outcomes import RELEASED, Completed, Failed, Outcome, Snoozed, of_exception
 from django_stampeded.worker.raw_json import loaded
 
 _MAIN = "import json, sys; sys.path[:] = json.loads(sys.argv[3]); from django_stampeded.worker.isolation import main; main()"
@@ -169,16 +169,16 @@ def outcome_of(answer: dict[str, Any]) -> Outcome:
             return Failed(FailureKind(kind), error, delay_ms)
         case {"snoozed": delay_ms}:
             return Snoozed(delay_ms)
-        case {"completed": True}:
-            return COMPLETED
+        case {"completed": True, "result": result, "keep_s": keep_s}:
+            return Completed(result, keep_s)
     return RELEASED
 
 
 def message_of(outcome: Outcome) -> dict[str, Any]:
     """The message that stands for an outcome."""
     match outcome:
-        case Completed():
-            return {"completed": True}
+        case Completed(result, keep_s):
+            return {"completed": True, "result": result, "keep_s": keep_s}
         case Snoozed(delay_ms):
             return {"snoozed": delay_ms}
         case Failed(kind, error, delay_ms):
@@ -216,7 +216,8 @@ def _lease(request: dict[str, Any]) -> Lease:
     job = request["job"]
     for name in ("scheduled_at", "inserted_at"):
         job[name] = datetime.fromisoformat(job[name])
-    job["id"] = UUID(job["id"])
+    for name in ("id", "batch_id"):
+        job[name] = None if job[name] is None else UUID(job[name])
     return Lease(ClaimedJob(**job), UUID(request["worker_id"]), monotonic())
 
 

@@ -177,6 +177,17 @@ def unrecordable(lease: Lease, problem: BaseException) -> None:
     )
 
 
+def batches_left(problem: BaseException) -> None:
+    """Looking whether batches have finished went wrong; nothing is lost."""
+    if (more := _quiet.count("batches_left")) is not None:
+        logger.warning(
+            "Whether batches have finished could not be told (%s: %s; %d more in the last minute): maintenance looks again.",
+            type(problem).__name__,
+            problem,
+            more,
+        )
+
+
 def orphans_released(count: int) -> None:
     """A claim was committed, its answer never arrived."""
     logger.info("Released %d jobs that were claimed while the connection broke.", count)

@@ -23,7 +23,10 @@ UNKNOWN_TASK_LONGEST = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The body returned."""
+    """The body returned. `result` is what, as JSON text, where that is to be kept, for `keep_s` seconds."""
+
+    result: str | None = None
+    keep_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
