@@ -1,7 +1,7 @@
 """The job as whoever enqueued it knows it: its id, how it ended, and what it returned.
 
-Owns EnqueuedJob and the waiting for an end, by looking again and again. What is stored is decided by the task (store_result) and written by
-the worker together with the completion.
+Owns EnqueuedJob and the waiting for an end, by looking again and again. What is stored is decided by the task (store_result)
+and written by the worker together with the completion.
 """
 
 from __future__ import annotations

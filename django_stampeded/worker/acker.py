@@ -71,12 +71,13 @@ class Acker(Loop):
         for lease in refused:
             (messages.result_unsure(lease) if self._sent_before else messages.lease_lost(lease, late=True))
         report = AckReport(len(batch) - len(refused), refused)
+        # Before the leases are let go: a worker that drains ends once it holds none, and a callback is a job for it.
+        self._finish({lease.job.batch_id for lease, _ in batch if lease.job.batch_id is not None})
         self.desk.let_go([lease for lease, _ in batch])
         if any(isinstance(outcome, Failed | Snoozed) for _, outcome in batch):
             self.put_off()
         self.batch = []
         self._sent_before = False
-        self._finish({lease.job.batch_id for lease, _ in batch if lease.job.batch_id is not None})
         return report
 
     def _finish(self, batches: set[UUID]) -> None:
@@ -85,9 +86,7 @@ class Acker(Loop):
             return
         try:
             batch_functions.finish_batches(self.link.cursor(), sorted(batches))
-        except Exception as exc:
-            if trouble(exc) is Trouble.LOST:
-                raise
+        except Exception as exc:  # the outcomes are on record; a connection that broke is noticed at its next use
             messages.batches_left(exc)
 
     def _record(self, batch: Sequence[Entry]) -> list[Lease]:

@@ -7,7 +7,7 @@ import time
 
 from django.db import connection, connections, transaction
 
-from django_stampeded import Cancel, Discard, JobContext, RetryIn, Snooze, current_job, task
+from django_stampeded import Batch, Cancel, Discard, JobContext, RetryIn, Snooze, current_job, task
 
 EFFECTS = "CREATE TABLE IF NOT EXISTS effects (n bigint, job uuid, attempt int, at timestamptz DEFAULT clock_timestamp())"
 
@@ -284,3 +284,42 @@ def fork_and_terminate() -> None:
     child.join(30)
     if child.exitcode != -15:
         raise AssertionError(f"the child ended with {child.exitcode}")
+
+
+@task(store_result=True)
+def add(x: int, y: int) -> int:
+    """The sum."""
+    return x + y
+
+
+@task(store_result=True)
+async def async_add(x: int, y: int) -> int:
+    """The sum, asynchronously."""
+    return x + y
+
+
+@task(store_result=True)
+def give_back(kind: str) -> object:
+    """Something that can't be stored, or nothing."""
+    return {"none": None, "set": {1}, "large": "x" * 70_000}[kind]
+
+
+@task(store_result=True, takes_context=True)
+def sum_of_parents(job: JobContext, extra: int = 0) -> int:
+    """What the jobs before returned, added up."""
+    return sum(job.parent_results, extra)
+
+
+@task(takes_context=True)
+def note_batch(job: JobContext) -> None:
+    """A trace of a batch's end: how many of its jobs were completed."""
+    record(job.meta["batch"]["counts"].get("completed", 0))
+
+
+@task
+def add_to_batch(more: int) -> None:
+    """Enqueue jobs of the same batch, and leave a trace."""
+    batch = Batch.current()
+    assert batch is not None
+    batch.enqueue_many(effect, [{"n": n} for n in range(more)])
+    record(-1)

@@ -1,0 +1,184 @@
+"""Batches in a worker: one callback, with the right counts, however and wherever the jobs end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from datetime import timedelta
+
+import pytest
+from django.db import connection, transaction
+
+from django_stampeded import Batch, BatchFinished, InvalidOption
+from django_stampeded.maintenance.batcher import Batcher
+from tests.testapp import tasks
+from tests.worker.support import drain, eventually, real_transactions, rows, states, value, working
+
+pytestmark = real_transactions
+
+
+def maintain() -> None:
+    with connection.cursor() as cur:
+        Batcher().run_once(cur)
+
+
+def counts_in_callbacks() -> list[tuple[str, str]]:
+    return rows(
+        "SELECT meta #>> '{batch,name}', meta #>> '{batch,counts}' FROM stampeded_jobs WHERE task LIKE %s", "%note_batch"
+    )
+
+
+def test_a_batch_enqueues_its_callback_once_all_its_jobs_are_through(effects):
+    with Batch("import", on_complete=tasks.note_batch) as batch:
+        batch.enqueue(tasks.effect, n=1)
+        batch.enqueue_many("tests.testapp.tasks.effect", ({"n": n} for n in range(2, 12)))
+    assert batch.counts() == {"available": 11} and not batch.finished
+    drain()
+    assert batch.finished and batch.succeeded and batch.counts() == {"completed": 11}
+    assert value("SELECT max(n) FROM effects") == 11
+    assert counts_in_callbacks() == [("import", '{"completed": 11}')]
+
+
+def test_batches_that_end_at_once_on_several_workers_have_one_callback_each(effects):
+    number, size = 100, 10
+    batches = []
+    for n in range(number):
+        with Batch(f"b{n}", on_complete=tasks.note_batch) as batch:
+            batch.enqueue_many(tasks.noop, [{}] * size)
+        batches.append(batch)
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(working(threads=4))
+        eventually(lambda: value("SELECT count(*) FROM effects") >= number, timeout=120)
+        eventually(lambda: set(states()) == {"completed"})
+    told = Counter(name for name, _ in counts_in_callbacks())
+    assert told == {f"b{n}": 1 for n in range(number)}
+    assert {counts for _, counts in counts_in_callbacks()} == {f'{{"completed": {size}}}'}
+    assert rows("SELECT DISTINCT n FROM effects") == [(size,)]
+
+
+def test_the_counts_say_how_each_job_ended(effects):
+    with Batch("mixed", on_complete=tasks.note_batch, on_success=tasks.noop) as batch:
+        batch.enqueue_many(tasks.noop, [{}] * 99)
+        batch.enqueue(tasks.fail.using(max_attempts=1))
+        batch.enqueue(tasks.fail_until.using(max_attempts=5), attempt=3)
+        cancelled = batch.enqueue(tasks.noop.using(queue_name="elsewhere"))
+    with connection.cursor() as cur:
+        cur.execute("SELECT stampeded_cancel('elsewhere', %s)", [cancelled.id])
+    with working():
+        eventually(lambda: batch.finished)
+    assert batch.counts() == {"completed": 100, "discarded": 1, "cancelled": 1}
+    assert batch.succeeded is False
+    assert value("SELECT count(*) FROM stampeded_jobs WHERE batch_id IS NULL") == 1
+
+
+def test_a_job_of_a_batch_can_add_to_it(effects):
+    with Batch("growing", on_complete=tasks.note_batch) as batch:
+        batch.enqueue(tasks.add_to_batch, more=5)
+    drain()
+    assert batch.counts() == {"completed": 6}
+    assert [n for (n,) in rows("SELECT n FROM effects ORDER BY n")] == [-1, 0, 1, 2, 3, 4, 6]
+
+
+def test_adding_to_a_finished_batch_is_one_clear_error_and_spoils_no_transaction(effects):
+    with Batch("over") as batch:
+        batch.enqueue(tasks.noop)
+    drain()
+    with transaction.atomic():
+        for add in (
+            lambda: batch.enqueue(tasks.noop),
+            lambda: batch.enqueue_many(tasks.noop, [{}]),
+            lambda: Batch("inner", parent=batch).open(),
+        ):
+            with pytest.raises(BatchFinished, match="has finished"):
+                add()
+        tasks.noop.enqueue()
+    assert states() == {"completed": 1, "available": 1}
+
+
+def test_an_error_in_the_block_leaves_nothing(effects):
+    with pytest.raises(RuntimeError), Batch("broken", on_complete=tasks.note_batch) as batch:
+        batch.enqueue(tasks.noop)
+        raise RuntimeError
+    assert states() == {} and value("SELECT count(*) FROM stampeded_batches") == 0
+
+
+def test_without_a_transaction_jobs_start_at_once_and_an_error_leaves_the_batch_to_be_sealed(effects):
+    with pytest.raises(RuntimeError), Batch("piecemeal", on_complete=tasks.note_batch, atomic=False) as batch:
+        batch.enqueue(tasks.effect, n=1)
+        drain()
+        assert batch.counts() == {"completed": 1}
+        raise RuntimeError
+    maintain()
+    assert not batch.finished
+    found = Batch.get(batch.id)
+    found.enqueue(tasks.effect, n=2)
+    found.seal()
+    drain()
+    assert found.finished and batch.counts() == {"completed": 2}
+
+
+def test_a_batch_whose_jobs_ended_before_it_was_sealed_ends_with_its_sealing(effects):
+    batch = Batch("late", on_complete=tasks.note_batch).open()
+    batch.enqueue(tasks.noop)
+    drain()
+    assert not batch.finished
+    batch.seal()
+    assert batch.finished
+    assert len(counts_in_callbacks()) == 1
+
+
+def test_a_transaction_that_adds_keeps_the_batch_open_until_it_ends(effects):
+    with Batch("shared", on_complete=tasks.note_batch) as batch:
+        batch.enqueue(tasks.noop)
+    with transaction.atomic():
+        batch.enqueue(tasks.effect, n=1)
+        drain_elsewhere()
+        assert not batch.finished
+    drain()
+    assert batch.counts() == {"completed": 2} and len(counts_in_callbacks()) == 1
+
+
+def drain_elsewhere() -> None:
+    with working():
+        eventually(lambda: states().get("completed") == 1)
+
+
+def test_a_batch_within_another_holds_it_open(effects):
+    with (
+        Batch("outer", on_complete=tasks.note_batch) as outer,
+        Batch("inner", parent=outer, on_complete=tasks.note_batch) as inner,
+    ):
+        inner.enqueue(tasks.noop)
+    drain()
+    assert inner.finished and outer.finished
+    assert [name for name, _ in counts_in_callbacks()] == ["inner", "outer"]
+
+
+def test_a_failure_tells_on_failure_and_not_on_success(effects):
+    with Batch("failing", on_failure=tasks.note_batch, on_success=tasks.note_batch) as batch:
+        batch.enqueue(tasks.fail.using(max_attempts=1))
+    drain()
+    assert batch.finished and counts_in_callbacks() == [("failing", '{"discarded": 1}')]
+
+
+def test_a_callback_keeps_the_options_and_arguments_of_its_task(effects):
+    callback = tasks.effect.using(queue_name="mail", priority=7, max_attempts=2, tenant="acme").with_args(n=42)
+    with Batch("told", on_complete=callback):
+        pass
+    found = rows("SELECT queue, priority, max_attempts, tenant_id, args ->> 'n' FROM stampeded_jobs")
+    assert found == [("mail", 7, 2, "acme", "42")]
+
+
+@pytest.mark.parametrize("option", [{"run_after": timedelta(days=1)}, {"dedup": "x"}])
+def test_a_callback_takes_no_option_that_it_could_not_keep(effects, option):
+    with pytest.raises(InvalidOption, match=f"on_complete can't have {next(iter(option))}"):
+        Batch("wrong", on_complete=tasks.noop.using(**option))
+    with pytest.raises(InvalidOption, match="on_complete takes a task"):
+        Batch("wrong", on_complete=print)
+
+
+def test_the_batch_of_a_job_is_known_only_inside_it(effects):
+    assert Batch.current() is None
+    with pytest.raises(BatchFinished, match="not open yet"):
+        Batch("closed").enqueue(tasks.noop)
