@@ -7,7 +7,7 @@ PYTHON ?= python3
 ARGS ?=
 RUN = .venv/bin/python
 
-# The everyday run leaves out what takes long or needs a browser or a second language.
+# The everyday run leaves out what takes long (tests/conftest.py says what that is) and what needs a browser.
 ifeq ($(CI),true)
 SELECT =
 MATRIX = test-matrix
@@ -27,7 +27,7 @@ demo: setup
 test: setup $(MATRIX) test-main
 
 test-main: setup
-	@$(RUN) -m pytest -q $(SELECT) $(ARGS)
+	@$(RUN) -m pytest -q -n 2 --dist loadfile $(SELECT) $(ARGS)
 
 test-matrix: setup
 	@.ci/matrix
