@@ -25,7 +25,16 @@ _POOL_DEFAULT = 4  # psycopg_pool's own
 
 def register_all() -> None:
     """Makes the checks known to Django. Called once, by the app's ready()."""
-    for check in (check_apps, check_settings, check_database_alias, check_pool, check_modules, check_tasks, check_schedules):
+    for check in (
+        check_apps,
+        check_settings,
+        check_database_alias,
+        check_listen_database,
+        check_pool,
+        check_modules,
+        check_tasks,
+        check_schedules,
+    ):
         register(_listed(check), "stampeded")
     register(_listed(check_database), Tags.database)
 
@@ -73,6 +82,17 @@ def check_database_alias() -> Iterator[CheckMessage]:
             f"The database {alias!r} that STAMPEDED['DATABASE'] names is not PostgreSQL.",
             hint="Jobs live in PostgreSQL 18 or newer: name another alias, or change its ENGINE.",
             id="stampeded.E005",
+        )
+
+
+def check_listen_database() -> Iterator[CheckMessage]:
+    """The alias in STAMPEDED['LISTEN_DATABASE'], where there is one, is there and is PostgreSQL."""
+    alias = None if problems() else settings.LISTEN_DATABASE
+    if alias is not None and (alias not in connections or connections[alias].vendor != "postgresql"):
+        yield Error(
+            f"STAMPEDED['LISTEN_DATABASE'] is {alias!r}, which is no PostgreSQL database in DATABASES.",
+            hint="Add a direct connection to the same database under that name, or leave the setting out.",
+            id="stampeded.E014",
         )
 
 

@@ -92,9 +92,9 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
     job = lease.job
     recipe = recipes.of(job.task)
     if recipe is None:
-        outcome = of_unknown_task(datetime.now(UTC) - job.inserted_at)
-        messages.unknown_task(lease, outcome)
-        return outcome
+        unknown = of_unknown_task(datetime.now(UTC) - job.inserted_at)
+        messages.unknown_task(lease, unknown)
+        return unknown
     if recipe.is_isolated and recipes.elsewhere is not None:
         return recipes.elsewhere.run(lease, recipe.timeout, guard)
     try:
