@@ -24,7 +24,7 @@ setup:
 demo: setup
 	@$(RUN) manage.py demo $(ARGS)
 
-test: setup $(MATRIX) test-main
+test: setup test-main $(MATRIX)
 
 test-main: setup
 	@$(RUN) -m pytest -q -n 2 --dist loadfile $(SELECT) $(ARGS)
