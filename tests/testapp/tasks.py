@@ -284,3 +284,17 @@ def fork_and_terminate() -> None:
     child.join(30)
     if child.exitcode != -15:
         raise AssertionError(f"the child ended with {child.exitcode}")
+
+
+@task(takes_context=True, max_attempts=1000, max_interruptions=1000, backoff_base=0.05, backoff_max=0.2)
+def ordeal(job: JobContext, seconds: float, atomic: bool) -> None:
+    """Say that it starts, work, and leave an effect: with its checkpoint in one transaction, or just so."""
+    with connection.cursor() as cur:
+        cur.execute("INSERT INTO starts (job, attempt, pid) VALUES (%s, %s, %s)", [job.id, job.attempt, os.getpid()])
+    time.sleep(seconds)
+    if not atomic:
+        record(0)
+    elif job.checkpointed is None:
+        with transaction.atomic():
+            record(1)
+            job.checkpoint(done=True)
