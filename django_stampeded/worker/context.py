@@ -70,7 +70,8 @@ class JobContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the job was cancelled while it runs. Known within a heartbeat interval."""
+        """Whether the job was cancelled while it runs. Known within about a second; soon
+        after that the job is interrupted."""
         return self._lease.cancelled
 
     def touch(self) -> bool:

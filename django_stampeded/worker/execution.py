@@ -6,6 +6,7 @@ jobs elsewhere.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
@@ -35,12 +36,15 @@ from django_stampeded.worker.outcomes import (
 )
 from django_stampeded.worker.raw_json import loaded
 
+_HERE = os.path.dirname(__file__) + os.sep
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What there is to know about a task to run its jobs, worked out once."""
+    """What there is to know about a task to run its jobs, worked out once. `coroutine` is its function if that is async."""
 
     call: Callable[..., Any]
+    coroutine: Callable[..., Any] | None
     decode: Callable[[Any], dict[str, Any]]
     takes_context: bool
     timeout: float | None
@@ -74,14 +78,33 @@ class Recipes:
             return None
         found = self._known.get(task)
         if found is None:
-            call = async_to_sync(task.func) if iscoroutinefunction(task.func) else task.func
+            coroutine = task.func if iscoroutinefunction(task.func) else None
+            call = task.func if coroutine is None else async_to_sync(coroutine)
             backoff = Backoff(task.backoff_base, task.backoff_max)
             isolated = task.isolation == "process"
-            found = Recipe(call, task.signature.decode, task.takes_context, task.time_limit, backoff, isolated)
+            found = Recipe(call, coroutine, task.signature.decode, task.takes_context, task.time_limit, backoff, isolated)
             self._known[task] = found
-            if found.timeout is not None and found.timeout >= task.expire_seconds:
-                messages.unsafe_timeout(found.timeout, task.expire_seconds, task.name)
         return found
+
+    def are_async(self, name: str) -> bool:
+        """Whether jobs of that task are coroutines to be run in this process."""
+        recipe = self.of(name)
+        return recipe is not None and recipe.coroutine is not None and not (recipe.is_isolated and self.elsewhere)
+
+
+def prepare(lease: Lease, recipe: Recipe | None) -> dict[str, Any] | Outcome:
+    """The arguments for the body of the job of `lease`, or its outcome where it can't be called."""
+    job = lease.job
+    if recipe is None:
+        unknown = of_unknown_task(datetime.now(UTC) - job.inserted_at)
+        messages.unknown_task(lease, unknown)
+        return unknown
+    try:
+        args = recipe.decode(loaded(job.args))
+    except (Exception, RecursionError) as exc:
+        return of_bad_arguments(exc)
+    lease.started_at = monotonic()
+    return args
 
 
 def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
@@ -89,19 +112,12 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
 
     `guard` is open while the body runs, so that a timeout or a cancellation reaches it and nothing else.
     """
-    job = lease.job
-    recipe = recipes.of(job.task)
-    if recipe is None:
-        unknown = of_unknown_task(datetime.now(UTC) - job.inserted_at)
-        messages.unknown_task(lease, unknown)
-        return unknown
-    if recipe.is_isolated and recipes.elsewhere is not None:
+    recipe = recipes.of(lease.job.task)
+    if recipe is not None and recipe.is_isolated and recipes.elsewhere is not None:
         return recipes.elsewhere.run(lease, recipe.timeout, guard)
-    try:
-        args = recipe.decode(loaded(job.args))
-    except (Exception, RecursionError) as exc:
-        return of_bad_arguments(exc)
-    lease.started_at = monotonic()
+    args = prepare(lease, recipe)
+    if recipe is None or not isinstance(args, dict):
+        return args  # type: ignore[return-value]  # without a recipe there are no arguments
     context = copy_context()
     over = False
     try:
@@ -113,11 +129,16 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
             guard.close()
     except BaseException as exc:
         if not over:  # else an interrupt struck after the body's last line: it came too late
-            outcome = of_exception(_trimmed(exc), job.attempt, recipe.backoff, _note(lease))
+            outcome = of_failure(exc, lease, recipe)
             if signals.job_failed.receivers and isinstance(outcome, Failed):
                 context.run(_send, signals.job_failed, lease, recipes.alias, exception=exc)
             return outcome
     return COMPLETED
+
+
+def of_failure(exc: BaseException, lease: Lease, recipe: Recipe) -> Outcome:
+    """The outcome of a body that raised."""
+    return of_exception(_trimmed(exc), lease.job.attempt, recipe.backoff, _note(lease))
 
 
 def _call(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str) -> None:
@@ -150,8 +171,8 @@ def _note(lease: Lease) -> str:
 
 
 def _trimmed(exc: BaseException) -> BaseException:
-    """The exception without the frames of this module at the top of its traceback."""
+    """The exception without the frames of this package's own running of jobs at the top of its traceback."""
     top: TracebackType | None = exc.__traceback__
-    while top is not None and top.tb_frame.f_code.co_filename == __file__:
+    while top is not None and top.tb_frame.f_code.co_filename.startswith(_HERE):
         top = top.tb_next
     return exc.with_traceback(top) if top is not None else exc
