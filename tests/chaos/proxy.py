@@ -9,11 +9,11 @@ from contextlib import suppress
 
 
 class Proxy:
-    """Forwards connections to 127.0.0.1:`port`. Listens on `self.port` until it is closed."""
+    """Forwards connections to 127.0.0.1:`port`. Listens on `host` and `self.port` until it is closed."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
         self._target = port
-        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server = socket.create_server((host, 0))
         self.port = self._server.getsockname()[1]
         self._open = threading.Event()
         self._open.set()
