@@ -104,6 +104,16 @@ MUTATIONS = [
              test_owner.test_another_attempt_of_the_same_worker_is_refused, {"verb": SqlClient.release, "attempt": 2}),
     Mutation("release", "greatest(j.attempt - 1, 0)", "j.attempt",
              test_owner.test_releasing_any_number_of_times_costs_no_attempt),
+    *[
+        Mutation(verb, guard, "true", test, {"verb": test_owner.VERBS[verb], **values})
+        for verb, job in (("complete_many", "done"), ("touch_many", "held"))
+        for guard, test, values in (
+            (f"j.attempt = {job}.attempt", test_owner.test_another_attempt_of_the_same_worker_is_refused, {"attempt": 2}),
+            ("j.claimed_by IS NOT DISTINCT FROM p_worker_id", test_owner.test_another_worker_is_refused, {}),
+            ("j.state IN ('claimed', 'executing')", test_owner.test_a_job_that_is_no_longer_executing_is_refused,
+             {"state": "cancelled"}),
+        )
+    ],
     # complete
     Mutation("complete", "dedup_scope = CASE WHEN dedup_period IS NOT NULL THEN dedup_scope END", "dedup_scope = dedup_scope",
              test_dedup.test_completing_frees_a_scope_without_a_period),
