@@ -27,6 +27,13 @@ MAX_CHECKPOINT_BYTES = 65_536
 _UNSET: Any = object()
 running_lease: ContextVar[Lease | None] = ContextVar("stampeded_lease", default=None)
 """The lease of the job that this code runs in."""
+_alias_of_job: ContextVar[str] = ContextVar("stampeded_alias")
+
+
+def enter(lease: Lease, alias: str) -> None:
+    """The job of `lease`, which is in the database of `alias`, runs in the current context from here on."""
+    running_lease.set(lease)
+    _alias_of_job.set(alias)
 
 
 class JobContext:
@@ -137,7 +144,7 @@ def current_job() -> JobContext | None:
     lease = running_lease.get()
     if lease is None:
         return None
-    return context_of(lease, settings.DATABASE)
+    return context_of(lease, _alias_of_job.get(settings.DATABASE))
 
 
 class JobFields(logging.Filter):

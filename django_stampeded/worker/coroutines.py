@@ -19,7 +19,7 @@ from typing import Any
 from django.dispatch import Signal
 
 from django_stampeded import signals
-from django_stampeded.worker.context import JobContext, context_of, running_lease
+from django_stampeded.worker.context import JobContext, context_of, enter
 from django_stampeded.worker.execution import Recipe, Recipes, of_failure, prepare
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
@@ -96,7 +96,7 @@ class _Body:
 async def _body(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str) -> Result:
     """The body, which returns what it raised: a task that raises SystemExit would end the loop and the jobs after it."""
     assert recipe.coroutine is not None
-    running_lease.set(lease)
+    enter(lease, alias)
     try:
         if signals.job_started.receivers:
             await _send(signals.job_started, lease, alias)

@@ -22,7 +22,7 @@ from django.dispatch import Signal
 
 from django_stampeded import registry, signals
 from django_stampeded.worker import messages
-from django_stampeded.worker.context import JobContext, context_of, running_lease
+from django_stampeded.worker.context import JobContext, context_of, enter
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
 from django_stampeded.worker.outcomes import (
@@ -143,7 +143,7 @@ def of_failure(exc: BaseException, lease: Lease, recipe: Recipe) -> Outcome:
 
 def _call(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str) -> None:
     """The body, in a context of its own: what a job sets in context variables ends with it."""
-    running_lease.set(lease)
+    enter(lease, alias)
     if signals.job_started.receivers:
         _send(signals.job_started, lease, alias)
     first = (context_of(lease, alias),) if recipe.takes_context else ()
