@@ -2,7 +2,7 @@
 #   make demo            the example shop with a worker and the dashboard; options go in ARGS="--once"
 #   make test            the everyday tests; with CI=true all of them, on every supported Django found
 #   make check           lint, types, import directions, missing migrations
-#   make bench           speed, against what the README says; never part of a test run
+#   make bench           the speed; never part of a test run
 PYTHON ?= python3
 ARGS ?=
 RUN = .venv/bin/python

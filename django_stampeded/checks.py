@@ -123,7 +123,7 @@ def check_modules() -> Iterator[CheckMessage]:
         else:
             yield Error(
                 f"{module} did not import: {type(error).__name__}: {error}",
-                hint="Mend the module; until then its tasks are unknown and their jobs wait or are retried.",
+                hint="Mend the module; until then its tasks are unknown and their jobs are put off.",
                 id="stampeded.E006",
             )
 
