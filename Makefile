@@ -2,12 +2,12 @@
 #   make demo            the example shop with a worker and the dashboard; options go in ARGS="--once"
 #   make test            the everyday tests; with CI=true all of them, on every supported Django found
 #   make check           lint, types, import directions, missing migrations
-#   make bench           speed, against what the README says; never part of a test run
+#   make bench           the speed; never part of a test run
 PYTHON ?= python3
 ARGS ?=
 RUN = .venv/bin/python
 
-# The everyday run leaves out what takes long or needs a browser or a second language.
+# The everyday run leaves out what takes long (tests/conftest.py says what that is) and what needs a browser.
 ifeq ($(CI),true)
 SELECT =
 MATRIX = test-matrix
@@ -24,10 +24,10 @@ setup:
 demo: setup
 	@$(RUN) manage.py demo $(ARGS)
 
-test: setup $(MATRIX) test-main
+test: setup test-main $(MATRIX)
 
 test-main: setup
-	@$(RUN) -m pytest -q $(SELECT) $(ARGS)
+	@$(RUN) -m pytest -q -n 2 --dist loadfile $(SELECT) $(ARGS)
 
 test-matrix: setup
 	@.ci/matrix

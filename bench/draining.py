@@ -15,7 +15,7 @@ from bench.enqueueing import enqueue_many
 from bench.rounds import Line, Sizes, interleaved, rates
 
 THREADS = 8
-SECONDS = 600
+SECONDS = 240
 SINGLY = "a connection a thread, single claims and acks"
 WORKER = [
     *(sys.executable, "-m", "django", "runstampeded", "--drain", "--no-maintenance"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bench import server
 from bench.draining import WORKER, run_worker
 from bench.enqueueing import enqueue_many
-from bench.latency import transactions
 from bench.rounds import Line, Sizes
 
 
@@ -31,3 +30,10 @@ def footprint(sizes: Sizes) -> list[Line]:
 
 def wal_position() -> int:
     return int(server.value("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"))
+
+
+def transactions() -> int:
+    """The transactions that the server has counted so far in this database."""
+    server.execute("SELECT pg_stat_force_next_flush()")
+    counted = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+    return int(server.value(counted))

@@ -6,8 +6,10 @@ Every contender of a comparison runs here, in turns, so that a noisy machine is 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import django
@@ -66,6 +68,19 @@ def empty() -> None:
     execute(f"TRUNCATE {tables}")
     execute("DELETE FROM stampeded_workers")  # one that is left behind would have every INSERT notify
     execute("CHECKPOINT")
+
+
+@contextmanager
+def logged() -> Iterator[Callable[[], int]]:
+    """Has the server log every statement; yields a function that counts those logged so far."""
+    log = Path(value("SHOW data_directory")).parent / "server.log"
+    execute("ALTER SYSTEM SET log_statement = 'all'")
+    execute("SELECT pg_reload_conf()")
+    try:
+        yield lambda: len(re.findall(r"LOG:  (?:statement|execute)", log.read_text(errors="replace")))
+    finally:
+        execute("ALTER SYSTEM RESET log_statement")
+        execute("SELECT pg_reload_conf()")
 
 
 def execute(sql: str, *parameters: Any) -> None:

@@ -19,9 +19,10 @@ class StampededConfig(AppConfig):
         super().import_models()
 
     def ready(self) -> None:
-        from django_stampeded import checks, registry, scheduling, schema
+        from django_stampeded import checks, inline, registry, scheduling, schema
 
         schema.connect_migrate_lock(self)
         scheduling.connect(self)
         checks.register_all()
         registry.autodiscover()
+        inline.start_beside_runserver()

@@ -28,8 +28,8 @@ from django_stampeded.tasks import Call, Task, task_by_name
 
 logger = logging.getLogger("django_stampeded.batches")
 
-running_batch: ContextVar[UUID | None] = ContextVar("stampeded_batch", default=None)
-"""The batch of the job that this code runs in."""
+running_batch: ContextVar[tuple[UUID | None, str]] = ContextVar("stampeded_batch", default=(None, ""))
+"""The batch of the job that this code runs in, and the alias of its database."""
 
 
 class Batch:
@@ -68,7 +68,7 @@ class Batch:
         atomic: bool = True,
         using: str | None = None,
     ) -> None:
-        self.name: str = checked({"name": name})["name"]
+        self._name: str | None = checked({"name": name})["name"]
         given = zip(batch_functions.EVENTS, (on_complete, on_success, on_failure), strict=True)
         self._callbacks = {event: _job_of(event, callback) for event, callback in given if callback is not None}
         self.parent_id: UUID | None = checked({"batch": parent})["batch"]
@@ -87,12 +87,9 @@ class Batch:
         """
         id = UUID(str(id))
         with connections[database(using)].cursor() as cur:
-            row = batch_functions.batch(cur, id)
-        if row is None:
-            raise BatchFinished(f"Batch {id} is unknown in this database: it was never opened here, or is pruned.")
-        found = cls(row.name, using=using)
-        found._id = id
-        return found
+            if batch_functions.batch(cur, id) is None:
+                raise BatchFinished(f"Batch {id} is unknown in this database: it was never opened here, or is pruned.")
+        return cls._known(id, using)
 
     @classmethod
     def current(cls) -> Batch | None:
@@ -100,8 +97,21 @@ class Batch:
 
         Example: `Batch.current().enqueue(import_row, row=5)`
         """
-        id = running_batch.get()
-        return None if id is None else cls.get(id)
+        id, using = running_batch.get()
+        return None if id is None else cls._known(id, using)
+
+    @classmethod
+    def _known(cls, id: UUID, using: str | None) -> Batch:
+        found = cls("known", using=using)
+        found._id, found._name = id, None
+        return found
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        if self._name is None:
+            self._name = self._row().name
+        return self._name
 
     @property
     def id(self) -> UUID:
@@ -223,7 +233,7 @@ class Batch:
         return known[1]
 
     def __repr__(self) -> str:
-        return f"<Batch {self._id or 'not open'} {self.name!r}>"
+        return f"<Batch {self._id or self._name}>"
 
 
 def _job_of(event: str, callback: Any) -> dict[str, Any]:

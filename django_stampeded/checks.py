@@ -25,7 +25,16 @@ _POOL_DEFAULT = 4  # psycopg_pool's own
 
 def register_all() -> None:
     """Makes the checks known to Django. Called once, by the app's ready()."""
-    for check in (check_apps, check_settings, check_database_alias, check_pool, check_modules, check_tasks, check_schedules):
+    for check in (
+        check_apps,
+        check_settings,
+        check_database_alias,
+        check_listen_database,
+        check_pool,
+        check_modules,
+        check_tasks,
+        check_schedules,
+    ):
         register(_listed(check), "stampeded")
     register(_listed(check_database), Tags.database)
 
@@ -76,6 +85,17 @@ def check_database_alias() -> Iterator[CheckMessage]:
         )
 
 
+def check_listen_database() -> Iterator[CheckMessage]:
+    """The alias in STAMPEDED['LISTEN_DATABASE'], where there is one, is there and is PostgreSQL."""
+    alias = None if problems() else settings.LISTEN_DATABASE
+    if alias is not None and (alias not in connections or connections[alias].vendor != "postgresql"):
+        yield Error(
+            f"STAMPEDED['LISTEN_DATABASE'] is {alias!r}, which is no PostgreSQL database in DATABASES.",
+            hint="Add a direct connection to the same database under that name, or leave the setting out.",
+            id="stampeded.E014",
+        )
+
+
 def check_pool() -> Iterator[CheckMessage]:
     """A connection pool has a connection for each job thread; what the worker needs beside them it opens itself."""
     alias = _alias()
@@ -103,7 +123,7 @@ def check_modules() -> Iterator[CheckMessage]:
         else:
             yield Error(
                 f"{module} did not import: {type(error).__name__}: {error}",
-                hint="Mend the module; until then its tasks are unknown and their jobs wait or are retried.",
+                hint="Mend the module; until then its tasks are unknown and their jobs are put off.",
                 id="stampeded.E006",
             )
 

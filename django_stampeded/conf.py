@@ -129,6 +129,12 @@ class Settings:
         None, _optional_text, "Name of this machine on record with its workers. None: the host's name."
     )
     LISTEN: bool = _setting(True, _flag, "Whether workers LISTEN for new jobs; without it they only poll.")
+    LISTEN_DATABASE: str | None = _setting(
+        None,
+        _optional_text,
+        "Alias of a direct connection to the same database for LISTEN alone, where DATABASE goes through a pooler.",
+    )
+    INLINE_WORKER: bool = _setting(False, _flag, "Whether runserver, with DEBUG on, also runs a worker and maintenance.")
     REDACT: tuple[re.Pattern[str], ...] = _setting(
         ("passw", "secret", "token", "api_?key", "credential", "authorization", "cookie", "private_?key"),
         _patterns,

@@ -49,7 +49,7 @@ class _Pinned:
         return compiler.Trigger(name=trigger.name, sql=compiler.UpsertTriggerSql(**parts))
 
 
-class _KeepUpdatedAt(_Pinned, pgtrigger.Trigger):
+class _KeepUpdatedAt(_Pinned, pgtrigger.Trigger):  # type: ignore[misc]
     """Sets updated_at whenever anything else of the row changes, whoever changes it."""
 
     when = pgtrigger.Before
@@ -58,7 +58,7 @@ class _KeepUpdatedAt(_Pinned, pgtrigger.Trigger):
     func = "NEW.updated_at := clock_timestamp(); RETURN NEW;"
 
 
-class _AppendOnly(_Pinned, pgtrigger.Protect):
+class _AppendOnly(_Pinned, pgtrigger.Protect):  # type: ignore[misc]
     """Refuses to change or delete a row."""
 
 

@@ -89,7 +89,7 @@ def autodiscover() -> None:
             broken.append(BrokenModule(module, exc))
             logger.exception(
                 "The tasks of %s are unknown to this process, as %s did not import: "
-                "mend it and restart; until then their jobs wait or are retried.",
+                "mend it and restart; until then their jobs are put off.",
                 config.label,
                 module,
             )

@@ -290,7 +290,7 @@ def _drop_what_is_done(connection: BaseDatabaseWrapper, plan: list[Any], apps: A
         )
     if not left:
         plan.clear()
-        now = MigrationExecutor(connection)._create_project_state(with_applied_migrations=True)
+        now = MigrationExecutor(connection)._create_project_state(with_applied_migrations=True)  # type: ignore[attr-defined]
         vars(apps).update(vars(now.apps))
 
 

@@ -178,7 +178,7 @@ class Task(Generic[P, R]):
     @property
     def time_limit(self) -> float | None:
         """The seconds that a run may take, None for any number."""
-        return settings.TIMEOUT if self.timeout == "setting" else self.timeout  # type: ignore[return-value]
+        return settings.TIMEOUT if self.timeout == "setting" else self.timeout
 
     def _with(self, options: dict[str, Any]) -> Task[P, R]:
         if "using" in options:

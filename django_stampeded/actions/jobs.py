@@ -92,7 +92,7 @@ def run_now(queue: str, job_id: UUID, *, actor: Actor, seen: str = "", using: st
 
 
 def cancel(queue: str, job_id: UUID, *, actor: Actor, reason: str = "", seen: str = "", using: str | None = None) -> Outcome:
-    """End a job that is not final in the state cancelled; a running one is told at its next heartbeat.
+    """End a job that is not final in the state cancelled; a running one is told within about a second.
 
     Args:
         reason: why, kept with the job; cut to LONGEST_REASON characters.

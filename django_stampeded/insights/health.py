@@ -108,9 +108,13 @@ def _queue(queue: QueueStatus, longest_wait: timedelta) -> list[Finding]:
 
 
 def _worker(worker: WorkerStatus) -> list[Finding]:
-    if worker.alive:
-        return []
     words = {"worker": f"{worker.hostname}:{worker.pid}", "count": len(worker.running)}
+    if worker.alive and worker.trouble:
+        text = gettext("The processes of supervisor %(worker)s keep dying; look at its log and at the latest failures.")
+        return [Finding(TROUBLE, "children_keep_dying", text % words)]
+    if worker.alive:
+        text = gettext("Worker %(worker)s is polling only: notifications do not reach it, so jobs start a little later.")
+        return [Finding(NOTE, "polling_only", text % words)] if worker.notifications == "polling only" else []
     if worker.running:
         text = gettext("Worker %(worker)s is silent and holds %(count)d jobs; maintenance takes them back if it runs.")
         return [Finding(TROUBLE, "silent_worker", text % words)]

@@ -50,6 +50,7 @@ class WorkerStatus:
         alive: whether that is recent enough.
         running: the jobs that it holds.
         notifications: what it says of them, such as ``polling only``.
+        trouble: what is wrong with its processes, such as ``keep dying``; for the entry of a supervisor.
     """
 
     id: UUID
@@ -61,6 +62,7 @@ class WorkerStatus:
     alive: bool
     running: Sequence[RunningJob] = ()
     notifications: str = ""
+    trouble: str = ""
 
 
 def serves(worker: Worker, queue: str) -> bool:
@@ -74,6 +76,12 @@ def serves(worker: Worker, queue: str) -> bool:
 def notifications_of(worker: Worker) -> str:
     """What the worker says of its notifications: listening, or polling only. Empty for one that says nothing."""
     said = worker.metadata.get("notifications") if isinstance(worker.metadata, dict) else None
+    return said if isinstance(said, str) else ""
+
+
+def trouble_of(worker: Worker) -> str:
+    """What a supervisor says is wrong with its children. Empty where all is well."""
+    said = worker.metadata.get("children") if isinstance(worker.metadata, dict) else None
     return said if isinstance(said, str) else ""
 
 
@@ -93,6 +101,7 @@ def workers(using: str | None = None) -> list[WorkerStatus]:
             alive=row.alive,
             running=tuple(held.get(row.id, ())),
             notifications=notifications_of(row),
+            trouble=trouble_of(row),
         )
         for row in rows
     ]

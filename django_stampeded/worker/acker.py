@@ -37,12 +37,13 @@ class AckReport:
 
 
 class Acker(Loop):
-    """Records outcomes from the desk's outbox; `put_off` is called when some of the jobs are to run again later."""
+    """Records outcomes from the desk's outbox; `look_soon` is called when some of the jobs are to run again later, or when
+    their end may have made way for others."""
 
-    def __init__(self, alias: str, outage: Outage, desk: Desk, put_off: Callable[[], None]) -> None:
+    def __init__(self, alias: str, outage: Outage, desk: Desk, look_soon: Callable[[], None]) -> None:
         super().__init__("acker", alias, outage)
         self.desk = desk
-        self.put_off = put_off
+        self.look_soon = look_soon
         self.wake = desk.for_acker
         self.batch: list[Entry] = []
         self._sent_before = False
@@ -74,8 +75,8 @@ class Acker(Loop):
         # Before the leases are let go: a worker that drains ends once it holds none, and a callback is a job for it.
         self._finish({lease.job.batch_id for lease, _ in batch if lease.job.batch_id is not None})
         self.desk.let_go([lease for lease, _ in batch])
-        if any(isinstance(outcome, Failed | Snoozed) for _, outcome in batch):
-            self.put_off()
+        if self.desk.barred or any(isinstance(outcome, Failed | Snoozed) for _, outcome in batch):
+            self.look_soon()
         self.batch = []
         self._sent_before = False
         return report

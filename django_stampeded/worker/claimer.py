@@ -94,7 +94,7 @@ class Claimer(Loop):
         self.wake.ring()
 
     def look_soon(self) -> None:
-        """A job was put off: find out when the next one is due. Callable from any thread."""
+        """A job was put off, or made way: find out when the next one is due. Callable from any thread."""
         self._look_at = 0.0
         self.wake.ring()
 
@@ -127,7 +127,7 @@ class Claimer(Loop):
         return report
 
     def _look(self, cur: Cursor, worker_id: UUID) -> ClaimReport:
-        if self._deep or self._heard_anything:
+        if self._heard_anything or self._may_ask_again():
             if self._heard_anything:
                 self._heard_anything, self._listed_at, self._look_at = False, None, 0.0
             self._heard.clear()
@@ -137,7 +137,8 @@ class Claimer(Loop):
         if self._heard:
             named, self._heard = self._heard, set()
             return self._claim(cur, worker_id, sorted(named))
-        self.desk.hungry = self._full = False
+        self.desk.hungry = bool(self._deep)
+        self._full = False
         if monotonic() < self._look_at:
             return NOTHING
         until_due = self._until_due(cur)
@@ -145,28 +146,43 @@ class Claimer(Loop):
             self._look_at = monotonic() + min(until_due, self._spell.next_look(self._longest()))
             return NOTHING
         report = self._claim(cur, worker_id, self._known)
-        if not report.claimed:  # due, and not to be had: its queue is paused, say
+        self.desk.barred = not report.claimed
+        if self.desk.barred:  # due, and not to be had: its queue is paused, or has as many running as it may
             self._look_at = monotonic() + self.options.poll_interval
         return report
+
+    def _may_ask_again(self) -> bool:
+        """Whether a queue that had more than it gave may give more: not while we hold as many of it as its bound allows."""
+        bounds = self.options.selection.bounds
+        if not bounds or not self._deep:
+            return bool(self._deep)
+        held = self.desk.held_by_queue()
+        return any(queue not in bounds or held[queue] < bounds[queue] for queue in self._deep)
 
     def _claim(self, cur: Cursor, worker_id: UUID, queues: Sequence[str]) -> ClaimReport:
         desk, bounds = self.desk, self.options.selection.bounds
         held = desk.held_by_queue() if bounds else {}
         self._turn += 1
         asked = claims.plan(queues, turn=self._turn, room=desk.room(), bounds=bounds, held=held, deep=self._deep)
-        if asked is None:
+        if asked is None:  # no queue has work, or we hold as many of each as its bound allows
             desk.hungry = bool(self._deep)
+            self._full = False
+            self._announce(cur, worker_id, full=False)
             return NOTHING
         jobs = self._send(cur, worker_id, asked)
         self._deep = claims.deep_queues(asked, Counter(job.queue for job in jobs), self._deep)
         desk.hungry = bool(self._deep)
         self._full = full = claims.came_full(asked, self._deep)
-        announce = self._spell.claimed(full)
-        if announce is not None:
-            functions.set_waiting(cur, worker_id, announce)
-        if announce or (jobs and not full and queues is self._known):
+        if self._announce(cur, worker_id, full) or (jobs and not full and queues is self._known):
             self._look_at = monotonic()
         return ClaimReport(asked.limit, len(jobs), full)
+
+    def _announce(self, cur: Cursor, worker_id: UUID, full: bool) -> bool:
+        """Tell enqueuers if a claim changes whether we need waking. Whether we do from now on."""
+        waiting = self._spell.claimed(full)
+        if waiting is not None:
+            functions.set_waiting(cur, worker_id, waiting)
+        return bool(waiting)
 
     def _send(self, cur: Cursor, worker_id: UUID, asked: claims.Plan) -> Sequence[functions.ClaimedJob]:
         self._unsure = worker_id
@@ -228,10 +244,11 @@ class Claimer(Loop):
         """Whether to ask again which queues have work, for the worker of every queue."""
         if self.options.selection.queues is not None:
             return False
-        if self._listed_at is None:
+        if self._listed_at is None or not self._deep.issubset(self._known):
             return True
         return monotonic() - self._listed_at >= min(LOOK_AHEAD_S, self.options.poll_interval)
 
     def _list_queues(self, cur: Cursor) -> None:
         self._known = self.options.selection.among(functions.queues_with_work(cur))
+        self._deep = self._deep.intersection(self._known)  # a queue without work has no more to give
         self._listed_at = monotonic()

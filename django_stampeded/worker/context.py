@@ -16,7 +16,7 @@ from asgiref.sync import sync_to_async
 from django.db import connections
 
 from django_stampeded import batch_functions, functions
-from django_stampeded.batches import Batch
+from django_stampeded.batches import Batch, running_batch
 from django_stampeded.conf import settings
 from django_stampeded.encoding import encode_value
 from django_stampeded.exceptions import LeaseLost
@@ -28,6 +28,14 @@ MAX_CHECKPOINT_BYTES = 65_536
 _UNSET: Any = object()
 running_lease: ContextVar[Lease | None] = ContextVar("stampeded_lease", default=None)
 """The lease of the job that this code runs in."""
+_alias_of_job: ContextVar[str] = ContextVar("stampeded_alias")
+
+
+def enter(lease: Lease, alias: str) -> None:
+    """The job of `lease`, which is in the database of `alias`, runs in the current context from here on."""
+    running_lease.set(lease)
+    running_batch.set((lease.job.batch_id, alias))
+    _alias_of_job.set(alias)
 
 
 class JobContext:
@@ -71,7 +79,7 @@ class JobContext:
         Example: `job.batch.enqueue(import_row, row=5)`
         """
         id = self._lease.job.batch_id
-        return None if id is None else Batch.get(id, using=self._alias)
+        return None if id is None else Batch._known(id, self._alias)
 
     @property
     def parent_results(self) -> list[Any]:
@@ -93,7 +101,8 @@ class JobContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the job was cancelled while it runs. Known within a heartbeat interval."""
+        """Whether the job was cancelled while it runs. Known within about a second; soon
+        after that the job is interrupted."""
         return self._lease.cancelled
 
     def touch(self) -> bool:
@@ -159,7 +168,7 @@ def current_job() -> JobContext | None:
     lease = running_lease.get()
     if lease is None:
         return None
-    return context_of(lease, settings.DATABASE)
+    return context_of(lease, _alias_of_job.get(settings.DATABASE))
 
 
 class JobFields(logging.Filter):

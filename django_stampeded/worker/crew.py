@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
+from django_stampeded import registry
 from django_stampeded.exceptions import LeaseLost
 from django_stampeded.process.board import Board
 from django_stampeded.process.loop import Loop
 from django_stampeded.process.outage import Outage
+from django_stampeded.worker import messages
 from django_stampeded.worker.acker import Acker
 from django_stampeded.worker.claimer import Claimer
 from django_stampeded.worker.execution import Recipes
@@ -57,6 +59,9 @@ class Crew:
 
     def start(self) -> None:
         """Start them all. The timekeeper starts with the first job that has a timeout."""
+        for task in registry.every():
+            if task.time_limit is not None and task.time_limit >= task.expire_seconds:
+                messages.unsafe_timeout(task.time_limit, task.expire_seconds, task.name)
         listens = self.options.listen and not self.options.drain
         if not listens:
             self._say("off")

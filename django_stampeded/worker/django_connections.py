@@ -45,9 +45,9 @@ def keep_open() -> None:
             settings["STAMPEDED_CLOSES_IDLE"] = True
 
 
-def in_use() -> bool:
-    """Whether this thread opened a connection of Django's. Costs next to nothing."""
-    return get_ident() in _connected
+def in_use(thread: int | None = None) -> bool:
+    """Whether this thread, or the one of that ident, opened a connection of Django's. Costs next to nothing."""
+    return (thread or get_ident()) in _connected
 
 
 def before_job() -> None:

@@ -6,6 +6,7 @@ jobs elsewhere.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
@@ -20,11 +21,10 @@ from asgiref.sync import async_to_sync, iscoroutinefunction
 from django.dispatch import Signal
 
 from django_stampeded import registry, signals
-from django_stampeded.batches import running_batch
 from django_stampeded.encoding import encode_value
 from django_stampeded.exceptions import Discard, InvalidArguments
 from django_stampeded.worker import messages
-from django_stampeded.worker.context import JobContext, context_of, running_lease
+from django_stampeded.worker.context import JobContext, context_of, enter
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
 from django_stampeded.worker.outcomes import (
@@ -41,12 +41,15 @@ from django_stampeded.worker.raw_json import loaded
 
 MAX_RESULT_BYTES = 65_536
 
+_HERE = os.path.dirname(__file__) + os.sep
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What there is to know about a task to run its jobs, worked out once."""
+    """What there is to know about a task to run its jobs, worked out once. `coroutine` is its function if that is async."""
 
     call: Callable[..., Any]
+    coroutine: Callable[..., Any] | None
     decode: Callable[[Any], dict[str, Any]]
     takes_context: bool
     timeout: float | None
@@ -82,15 +85,35 @@ class Recipes:
             return None
         found = self._known.get(task)
         if found is None:
-            call = async_to_sync(task.func) if iscoroutinefunction(task.func) else task.func
+            coroutine = task.func if iscoroutinefunction(task.func) else None
+            call = task.func if coroutine is None else async_to_sync(coroutine)
             backoff = Backoff(task.backoff_base, task.backoff_max)
             isolated = task.isolation == "process"
             keep_s = task.result_ttl if task.store_result else None
-            found = Recipe(call, task.signature.decode, task.takes_context, task.time_limit, backoff, isolated, keep_s)
+            decode = task.signature.decode
+            found = Recipe(call, coroutine, decode, task.takes_context, task.time_limit, backoff, isolated, keep_s)
             self._known[task] = found
-            if found.timeout is not None and found.timeout >= task.expire_seconds:
-                messages.unsafe_timeout(found.timeout, task.expire_seconds, task.name)
         return found
+
+    def are_async(self, name: str) -> bool:
+        """Whether jobs of that task are coroutines to be run in this process."""
+        recipe = self.of(name)
+        return recipe is not None and recipe.coroutine is not None and not (recipe.is_isolated and self.elsewhere)
+
+
+def prepare(lease: Lease, recipe: Recipe | None) -> dict[str, Any] | Outcome:
+    """The arguments for the body of the job of `lease`, or its outcome where it can't be called."""
+    job = lease.job
+    if recipe is None:
+        unknown = of_unknown_task(datetime.now(UTC) - job.inserted_at)
+        messages.unknown_task(lease, unknown)
+        return unknown
+    try:
+        args = recipe.decode(loaded(job.args))
+    except (Exception, RecursionError) as exc:
+        return of_bad_arguments(exc)
+    lease.started_at = monotonic()
+    return args
 
 
 def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
@@ -98,19 +121,12 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
 
     `guard` is open while the body runs, so that a timeout or a cancellation reaches it and nothing else.
     """
-    job = lease.job
-    recipe = recipes.of(job.task)
-    if recipe is None:
-        outcome = of_unknown_task(datetime.now(UTC) - job.inserted_at)
-        messages.unknown_task(lease, outcome)
-        return outcome
-    if recipe.is_isolated and recipes.elsewhere is not None:
+    recipe = recipes.of(lease.job.task)
+    if recipe is not None and recipe.is_isolated and recipes.elsewhere is not None:
         return recipes.elsewhere.run(lease, recipe.timeout, guard)
-    try:
-        args = recipe.decode(loaded(job.args))
-    except (Exception, RecursionError) as exc:
-        return of_bad_arguments(exc)
-    lease.started_at = monotonic()
+    args = prepare(lease, recipe)
+    if recipe is None or not isinstance(args, dict):
+        return args  # type: ignore[return-value]  # without a recipe there are no arguments
     context = copy_context()
     over = False
     outcome: Outcome = COMPLETED
@@ -123,34 +139,39 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
             guard.close()
     except BaseException as exc:
         if not over:  # else an interrupt struck after the body's last line: it came too late
-            outcome = of_exception(_trimmed(exc), job.attempt, recipe.backoff, _note(lease))
+            outcome = of_failure(exc, lease, recipe)
             if signals.job_failed.receivers and isinstance(outcome, Failed):
                 context.run(_send, signals.job_failed, lease, recipes.alias, exception=exc)
             return outcome
     return outcome
 
 
+def of_failure(exc: BaseException, lease: Lease, recipe: Recipe) -> Outcome:
+    """The outcome of a body that raised."""
+    return of_exception(_trimmed(exc), lease.job.attempt, recipe.backoff, _note(lease))
+
+
 def _call(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str) -> Outcome:
     """The body, in a context of its own: what a job sets in context variables ends with it."""
-    running_lease.set(lease)
-    if lease.job.batch_id is not None:
-        running_batch.set(lease.job.batch_id)
+    enter(lease, alias)
     if signals.job_started.receivers:
         _send(signals.job_started, lease, alias)
     first = (context_of(lease, alias),) if recipe.takes_context else ()
     result = recipe.call(*first, **args)
     if result is not None and iscoroutine(result):
         result = async_to_sync(_awaited)(result)
-    outcome = COMPLETED if recipe.keep_s is None else Completed(_stored(result), recipe.keep_s)
+    outcome = of_result(result, recipe)
     if signals.job_completed.receivers:
         _send(signals.job_completed, lease, alias)
     return outcome
 
 
-def _stored(result: Any) -> str:
-    """A result as it is kept. One that can't be would be the same after another attempt."""
+def of_result(result: Any, recipe: Recipe) -> Outcome:
+    """The outcome of a body that returned. Raises Discard for a result that can't be kept: another attempt's could not either."""
+    if recipe.keep_s is None:
+        return COMPLETED
     try:
-        return encode_value(result, path="result", limit=MAX_RESULT_BYTES)
+        return Completed(encode_value(result, path="result", limit=MAX_RESULT_BYTES), recipe.keep_s)
     except InvalidArguments as exc:
         raise Discard(f"its result can't be stored: {exc}") from None
 
@@ -172,8 +193,8 @@ def _note(lease: Lease) -> str:
 
 
 def _trimmed(exc: BaseException) -> BaseException:
-    """The exception without the frames of this module at the top of its traceback."""
+    """The exception without the frames of this package's own running of jobs at the top of its traceback."""
     top: TracebackType | None = exc.__traceback__
-    while top is not None and top.tb_frame.f_code.co_filename == __file__:
+    while top is not None and top.tb_frame.f_code.co_filename.startswith(_HERE):
         top = top.tb_next
     return exc.with_traceback(top) if top is not None else exc

@@ -5,16 +5,22 @@ They talk to no queue and wait for no database of ours, so that a job's end is n
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from time import monotonic
 
+from asgiref.sync import async_to_sync, sync_to_async
+
 from django_stampeded.process.wake import Wake
 from django_stampeded.worker import django_connections, messages
+from django_stampeded.worker.coroutines import perform_async
 from django_stampeded.worker.execution import Recipes, perform
 from django_stampeded.worker.interrupt import Guard, Timekeeper
 from django_stampeded.worker.lease import Desk, Lease
-from django_stampeded.worker.outcomes import RELEASED
+from django_stampeded.worker.outcomes import RELEASED, Outcome
+
+LINGER_S = 0.005
 
 logger = logging.getLogger("django_stampeded.worker")
 
@@ -44,42 +50,111 @@ class JobThread(threading.Thread):
                 else:
                     if waiting and self.desk.parked:
                         self.desk.wake_one()
-                    self.run_one(lease)
+                    if self.recipes.are_async(lease.job.task):
+                        self._run_coroutines(lease)
+                    else:
+                        self.run_one(lease)
         finally:
             django_connections.close_all()
 
     def run_one(self, lease: Lease) -> None:
         """Run the job of one lease and leave its outcome on the desk. Nothing that happens in it ends the thread."""
-        desk = self.desk
-        if desk.closed or not desk.start(lease):
-            desk.settle(lease, RELEASED)
+        if not self._begin(lease):
             return
-        self.lease = lease
         begin = monotonic()
         try:
             if django_connections.in_use():
                 django_connections.before_job()
-            outcome = perform(lease, self.recipes, self.guard)
-            if not desk.settle(lease, outcome):
-                desk.late += 1
-                messages.late(lease, desk.late)
+            self._settle(lease, perform(lease, self.recipes, self.guard))
         except BaseException:
-            logger.exception("The thread of job %s met an error of ours; the job is released.", lease.job.id)
-            desk.settle(lease, RELEASED)
+            self._release(lease)
         finally:
             self.lease = None
-            self._tidy()
-        desk.pace.observe(monotonic() - begin)
+            if django_connections.in_use():
+                self._tidy()
+        self._observe(monotonic() - begin)
+
+    def _run_coroutines(self, lease: Lease) -> None:
+        """Run the job of a lease, an async one, and those async ones that follow, on one event loop."""
+        try:
+            async_to_sync(self._serve)(lease)
+        except BaseException:
+            self._release(lease)
+        finally:
+            self.lease = None
+
+    async def _serve(self, first: Lease) -> None:
+        lease: Lease | None = first
+        while lease is not None:
+            await self._run_one_async(lease)
+            lease = self._next_coroutine()
+            if lease is None and self.desk.hungry and not self.desk.waiting:
+                await asyncio.sleep(LINGER_S)  # the next claim is on its way, and another loop would cost more
+                lease = self._next_coroutine()
+
+    async def _run_one_async(self, lease: Lease) -> None:
+        """As run_one, on the event loop; what concerns connections is done in this thread itself."""
+        if not self._begin(lease):
+            return
+        begin = monotonic()
+        try:
+            if django_connections.in_use(self.ident):
+                await sync_to_async(django_connections.before_job)()
+            self._settle(lease, await perform_async(lease, self.recipes, self.guard))
+        except Exception:
+            self._release(lease)
+        finally:
+            self.lease = None
+        if django_connections.in_use(self.ident):
+            await sync_to_async(self._tidy)()
+        self._observe(monotonic() - begin)
+
+    def _next_coroutine(self) -> Lease | None:
+        """The next lease if its job is async; any other one stays where it is."""
+        waiting = self.desk.waiting
+        if self.stopping:
+            return None
+        try:
+            lease = waiting.popleft()
+        except IndexError:
+            return None
+        if not self.recipes.are_async(lease.job.task):
+            waiting.appendleft(lease)
+            return None
+        if waiting and self.desk.parked:
+            self.desk.wake_one()
+        return lease
+
+    def _begin(self, lease: Lease) -> bool:
+        """Start a lease; False when no job may start any more."""
+        if self.desk.closed or not self.desk.start(lease):
+            self.desk.settle(lease, RELEASED)
+            return False
+        self.lease = lease
+        return True
+
+    def _settle(self, lease: Lease, outcome: Outcome) -> None:
+        desk = self.desk
+        if not desk.settle(lease, outcome):
+            desk.late += 1
+            messages.late(lease, desk.late)
+
+    def _release(self, lease: Lease) -> None:
+        logger.exception("The thread of job %s met an error of ours; the job is released.", lease.job.id)
+        self.desk.settle(lease, RELEASED)
+
+    def _observe(self, seconds: float) -> None:
+        desk = self.desk
+        desk.pace.observe(seconds)
         if desk.hungry and len(desk.waiting) <= desk.low:
             desk.for_claimer.ring()
 
     def _tidy(self) -> None:
-        if django_connections.in_use():
-            try:
-                django_connections.after_job()
-            except Exception:
-                logger.warning("A database connection of a job could not be tidied up and is closed.", exc_info=True)
-                django_connections.close_all()
+        try:
+            django_connections.after_job()
+        except Exception:
+            logger.warning("A database connection of a job could not be tidied up and is closed.", exc_info=True)
+            django_connections.close_all()
 
     def _rest(self) -> None:
         """Sleep until the desk has something. Parked first and looked once more, so that nothing is missed."""

@@ -104,6 +104,8 @@ class Desk:
         self.for_acker = Wake()
         self.hungry = False
         """Whether there may be due jobs that only a lack of room kept us from claiming."""
+        self.barred = False
+        """Whether there are due jobs that the last claim did not get, perhaps for as many of theirs as are running here."""
         self.low = 0
         """With so few leases waiting, a hungry claimer wants to know."""
         self.closed = False

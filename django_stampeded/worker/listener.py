@@ -39,7 +39,7 @@ class Listener(Loop):
         heard: Callable[[str | None], None],
         say: Callable[[str], None],
     ) -> None:
-        super().__init__("listener", options.alias, outage)
+        super().__init__("listener", options.listen_alias or options.alias, outage)
         self.options = options
         self.heard = heard
         self.say = say

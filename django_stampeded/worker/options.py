@@ -25,6 +25,7 @@ class WorkerOptions:
         heartbeat_interval: seconds between two beats.
         dead_after: seconds without a beat after which others take the jobs back.
         listen: whether to LISTEN for new jobs.
+        listen_alias: the alias of the connection that LISTENs, None for that of `alias`.
         drain: whether to stop once everything that is due has run.
         max_jobs: so many jobs may start in all, None for any number.
 
@@ -39,5 +40,6 @@ class WorkerOptions:
     heartbeat_interval: float = _setting("HEARTBEAT_INTERVAL")  # type: ignore[assignment]
     dead_after: float = _setting("DEAD_AFTER")  # type: ignore[assignment]
     listen: bool = _setting("LISTEN")  # type: ignore[assignment]
+    listen_alias: str | None = _setting("LISTEN_DATABASE")  # type: ignore[assignment]
     drain: bool = False
     max_jobs: int | None = None

@@ -92,13 +92,17 @@ class Project:
         self.url = url
         self.folder = folder
         self.processes: list[Process] = []
+        self.supervised = 0
+        """How many children a worker has unless it is told; 0 for one that has no supervisor."""
 
     def env(self, url: str | None = None, **stampeded: Any) -> dict[str, str]:
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))},
             "DATABASE_URL": url or self.url,
             "DJANGO_SETTINGS_MODULE": "tests.settings",
-            "TEST_STAMPEDED": json.dumps({"PROCESSES": 0, "POLL_INTERVAL": 0.2, "HEARTBEAT_INTERVAL": 0.5, **stampeded}),
+            "TEST_STAMPEDED": json.dumps(
+                {"PROCESSES": self.supervised, "POLL_INTERVAL": 0.2, "HEARTBEAT_INTERVAL": 0.5, **stampeded}
+            ),
             "PYTHONUNBUFFERED": "1",
         }
 

@@ -14,6 +14,12 @@ SOON_S = 15.0
 """Generous, and far below the grace period that a lost signal would cost."""
 
 
+@pytest.fixture(autouse=True, params=[0, pytest.param(1, marks=pytest.mark.slow)], ids=["alone", "supervised"])
+def supervised(request, project):
+    """Everything here is true of a worker in one process and of one in a child process."""
+    project.supervised = request.param
+
+
 @pytest.mark.slow
 def test_a_rolling_deploy_loses_no_job_and_runs_none_twice(project):
     project.enqueue("effect", 1500, "jsonb_build_object('n', n, 'seconds', 0.002)")
@@ -82,7 +88,7 @@ def test_the_worker_may_be_process_1_of_a_container(project):
     eventually(lambda: not worker.alive or project.value("SELECT count(*) FROM stampeded_workers"))
     if not worker.alive:
         pytest.skip(f"unshare is not allowed here: {worker.output}")
-    assert project.value("SELECT pid FROM stampeded_workers") == 1
+    assert project.supervised or project.value("SELECT pid FROM stampeded_workers") == 1
     project.enqueue("begin_and_end", 1, "jsonb_build_object('n', n, 'seconds', 1)")
     eventually(project.begun)
     with open(f"/proc/{worker.pid}/task/{worker.pid}/children") as children:

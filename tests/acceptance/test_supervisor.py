@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from tests.acceptance.project import eventually
 
 SOON_S = 20.0
@@ -32,6 +34,7 @@ def test_a_job_that_segfaults_among_a_thousand_is_the_only_one_charged(project):
     assert project.value("SELECT count(*) FROM stampeded_workers") == 0
 
 
+@pytest.mark.slow
 def test_a_job_that_exits_its_process_is_charged_with_the_status(project):
     project.enqueue("exit_process", 1, "jsonb_build_object('status', 7)")
     worker = project.worker("--processes=1")
@@ -40,6 +43,7 @@ def test_a_job_that_exits_its_process_is_charged_with_the_status(project):
     assert worker.stop() == 0
 
 
+@pytest.mark.slow
 def test_children_killed_under_load_lose_nothing_and_are_replaced(project):
     project.enqueue("effect", 800, "jsonb_build_object('n', n, 'seconds', 0.002)", ", max_interruptions", ", 20")
     worker = project.worker("--processes=2", "--threads=2")
@@ -69,6 +73,7 @@ def test_children_whose_parent_is_killed_end_in_order_by_themselves(project):
     assert project.value("SELECT count(*) FROM stampeded_workers") == 0
 
 
+@pytest.mark.slow
 def test_the_second_signal_to_the_parent_ends_the_children_at_once(project):
     worker = project.worker("--processes=2", "--grace-period=600")
     project.enqueue("until_told", 2, "'{}'")
@@ -80,6 +85,7 @@ def test_the_second_signal_to_the_parent_ends_the_children_at_once(project):
     assert project.rows("SELECT DISTINCT state, attempt FROM stampeded_jobs") == [("available", 0)]
 
 
+@pytest.mark.slow
 def test_a_signal_to_every_process_is_one_orderly_end(project):
     """As a service manager or a terminal sends it, before the parent passes it on."""
     worker = project.worker("--processes=2")
@@ -91,6 +97,7 @@ def test_a_signal_to_every_process_is_one_orderly_end(project):
     assert project.states() == {"completed": 2}
 
 
+@pytest.mark.slow
 def test_processes_that_have_run_their_share_are_replaced_without_loss(project):
     """Case C161."""
     project.enqueue("effect", 2000)
@@ -104,6 +111,7 @@ def test_processes_that_have_run_their_share_are_replaced_without_loss(project):
     assert "worker_exited" not in worker.output
 
 
+@pytest.mark.slow
 def test_children_that_keep_dying_are_replaced_later_and_later_and_it_shows(project):
     project.enqueue("exit_process", 1, "jsonb_build_object('status', 9)", ", max_interruptions, backoff_base_ms", ", 100, 1")
     worker = project.worker("--processes=1")
@@ -111,3 +119,31 @@ def test_children_that_keep_dying_are_replaced_later_and_later_and_it_shows(proj
     eventually(lambda: project.rows("SELECT 1 FROM stampeded_workers WHERE metadata ->> 'children' = 'keep dying'"))
     assert worker.stop() == 0
     assert project.value("SELECT count(*) FROM stampeded_workers") == 0
+
+
+@pytest.mark.slow
+def test_processes_that_grow_are_replaced_without_loss(project):
+    project.enqueue("hoard", 30)
+    worker = project.worker("--processes=1", "--threads=1", "--max-rss=250")
+    eventually(lambda: project.states() == {"completed": 30})
+    assert project.rows("SELECT count(*), count(DISTINCT n), max(attempt) FROM effects") == [(30, 30, 1)]
+    eventually(lambda: "250 are allowed" in worker.output, "it to be noticed")
+    eventually(lambda: worker.output.count("takes jobs of") > 1, "a successor")
+    assert worker.stop() == 0
+
+
+@pytest.mark.slow
+def test_a_job_that_was_started_when_the_server_was_away_too_is_settled_when_it_is_back(project, server):
+    """The child dies while nobody can be told: its parent tells it later, and starts another one meanwhile."""
+    worker = project.worker("--processes=1")
+    project.enqueue("until_told", 1, "'{}'")
+    eventually(project.begun)
+    server.stop()
+    try:
+        os.kill(worker.children[0], signal.SIGKILL)
+        eventually(lambda: "does not answer the supervisor" in worker.output)
+    finally:
+        server.start()
+    eventually(lambda: project.value("SELECT interruptions FROM stampeded_jobs") == 1)
+    assert project.value("SELECT failure_kind FROM stampeded_jobs") == "worker_exited"
+    assert worker.output.count("does not answer the supervisor") == 1

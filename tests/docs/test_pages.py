@@ -50,3 +50,11 @@ def test_every_page_is_linked_from_the_readme():
     pages = {page.relative_to(REPOSITORY) for page in PAGES if page.name != "README.md"}
     linked = {Path(link.partition("#")[0]) for link in links(REPOSITORY / "README.md")}
     assert pages - linked == set()
+
+
+def test_the_layers_on_the_page_of_the_architecture_are_the_packages_modules():
+    package = REPOSITORY / "django_stampeded"
+    made = {path.stem for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    table = (REPOSITORY / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8").partition("| layer |")[2]
+    named = set(re.findall(r"`(\w+)`", table.partition("\n\n")[0]))
+    assert named == made - {"__init__", "apps", "migrations"}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
 
 from django_stampeded import schema
 
@@ -122,6 +123,22 @@ def test_imports_go_downwards_only():
         cwd=REPOSITORY,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_lint_finds_nothing():
+    done = subprocess.run([sys.executable, "-m", "ruff", "check"], capture_output=True, text=True, cwd=REPOSITORY)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_types_hold():
+    done = subprocess.run([sys.executable, "-m", "mypy"], capture_output=True, text=True, cwd=REPOSITORY)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.django_db
+def test_no_migration_is_missing():
+    call_command("makemigrations", check=True, dry_run=True)
 
 
 def test_no_released_sql_file_has_changed():

@@ -64,6 +64,26 @@ def test_pruning_reads_only_what_is_old_enough(crowded: SqlClient) -> None:
     assert pages(crowded, "stampeded_prune", DAY, 1000, DAY) < 10 * 30 + 60
 
 
+def test_pruning_the_ledger_reads_only_what_is_old_enough(sql: SqlClient) -> None:
+    sql.insert("stampeded_schedules", key="k", queue="q", task="t", interval_secs=60)
+    sql.run(
+        "INSERT INTO stampeded_cron_occurrences (cron_key, occurrence_token, enqueued_at) "
+        "SELECT 'k', n::text, now() - CASE WHEN n <= 5 THEN interval '40 days' ELSE interval '1 day' END "
+        "FROM generate_series(1, %s) n",
+        MANY,
+    )
+    assert pages(sql, "stampeded_prune_occurrences") < 60
+
+
+def test_the_newest_retryable_jobs_are_found_beside_many_that_wait(sql: SqlClient) -> None:
+    sql.enqueue_many(5, state="retryable")
+    sql.enqueue_many(MANY)
+    sql.run("ANALYZE stampeded_jobs")
+    query = "SELECT id FROM stampeded_jobs WHERE state = 'retryable' ORDER BY id DESC LIMIT 50"
+    plan = sql.value(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}")  # type: ignore[arg-type]
+    assert plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"] < 40
+
+
 def test_reading_the_counts_stays_cheap_though_nobody_maintains(sql: SqlClient) -> None:
     view = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM stampeded_queue_counts"
 

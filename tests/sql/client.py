@@ -13,6 +13,7 @@ from uuid import UUID
 
 import psycopg
 from psycopg import sql as build
+from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
 from psycopg.types.json import Jsonb
 
@@ -43,7 +44,7 @@ class SqlClient:
     def __init__(self, params: Mapping[str, Any], schema: str | None = None) -> None:
         options = {"options": search_path_option(schema)} if schema else {}
         self.connection: psycopg.Connection[Row] = psycopg.connect(
-            **{**params, **options}, autocommit=True, row_factory=namedtuple_row
+            **{**params, **options}, autocommit=True, row_factory=namedtuple_row, prepare_threshold=None
         )
         self.notices: list[Notice] = []
         self.connection.add_notice_handler(self._keep)
@@ -59,6 +60,16 @@ class SqlClient:
 
     def close(self) -> None:
         self.connection.close()
+
+    def start_anew(self) -> bool:
+        """Forget everything that a test has set; whether the connection can serve another one."""
+        self._worker = None
+        if self.connection.closed or self.connection.info.transaction_status != TransactionStatus.IDLE:
+            self.close()
+            return False
+        self.run("DISCARD ALL")
+        self.notices.clear()
+        return True
 
     # -- statements ---------------------------------------------------------------
 

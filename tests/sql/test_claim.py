@@ -30,6 +30,13 @@ def test_the_first_jobs_are_taken_when_there_are_more_than_asked_for(sql: SqlCli
     assert [job.priority for job in sql.claim(limit=2)] == [3, 4]
 
 
+def test_of_one_priority_the_job_that_is_due_longest_is_taken_first(sql: SqlClient) -> None:
+    sql.enqueue(scheduled_at=-HOUR)
+    longest = sql.enqueue(scheduled_at=-2 * HOUR)
+    sql.enqueue(scheduled_at=-HOUR)
+    assert [job.id for job in sql.claim(limit=1)] == [longest]
+
+
 def test_claimed_rows_come_in_claim_order_whatever_order_they_were_written_in(
     sql: SqlClient,
 ) -> None:

@@ -101,7 +101,7 @@ def test_the_counts_are_exact_after_every_kind_of_change(
     assert sql.counts() == sql.true_counts()
     change(sql)
     assert sql.counts() == sql.true_counts()
-    sql.call("stampeded_fold_counts")
+    sql.call("stampeded_fold_counts", 1)
     assert sql.counts() == sql.true_counts()
 
 
@@ -143,10 +143,10 @@ def test_folding_while_a_transaction_is_open_loses_nothing(sql: SqlClient, conne
     with other.transaction():
         other.enqueue_many(2)
         sql.run("SET lock_timeout = '2s'")
-        sql.call("stampeded_fold_counts")
+        sql.call("stampeded_fold_counts", 1)
         assert sql.counts() == {("q", "available"): 3}
     assert sql.counts() == {("q", "available"): 5}
-    sql.call("stampeded_fold_counts")
+    sql.call("stampeded_fold_counts", 1)
     assert sql.counts() == {("q", "available"): 5}
 
 
@@ -154,7 +154,7 @@ def test_a_fold_that_is_rolled_back_changes_nothing(sql: SqlClient) -> None:
     for _ in range(5):
         sql.enqueue()
     with sql.transaction() as transaction:
-        sql.call("stampeded_fold_counts")
+        sql.call("stampeded_fold_counts", 1)
         raise psycopg.Rollback(transaction)
     assert sql.counts() == {("q", "available"): 5}
 
@@ -164,9 +164,9 @@ def test_a_snapshot_taken_before_a_fold_still_reads_the_truth(sql: SqlClient, co
     reader = connect()
     reader.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
     assert reader.counts() == {("q", "available"): 4}
-    sql.call("stampeded_fold_counts")
+    sql.call("stampeded_fold_counts", 1)
     sql.enqueue()
-    sql.call("stampeded_fold_counts")
+    sql.call("stampeded_fold_counts", 1)
     assert reader.counts() == {("q", "available"): 4}
     reader.run("COMMIT")
     assert reader.counts() == {("q", "available"): 5}
@@ -194,7 +194,7 @@ def test_a_recount_of_right_counts_changes_nothing_folded_or_not(sql: SqlClient)
         for queue in ("q", "other"):
             sql.call("stampeded_recount_queue", queue)
         assert sql.counts() == sql.true_counts()
-        sql.call("stampeded_fold_counts")
+        sql.call("stampeded_fold_counts", 1)
 
 
 def test_an_open_transaction_that_has_enqueued_blocks_nobody(sql: SqlClient, connect: Connect) -> None:

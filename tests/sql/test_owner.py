@@ -12,12 +12,19 @@ from tests.sql.client import Row, SqlClient
 
 Verb = Callable[[SqlClient, Row], Any]
 
+
+def in_a_batch(function: str) -> Verb:
+    """The verb's form for many jobs, which workers use, as if it were for one."""
+    return lambda sql, job: sql.call(function, job.claimed_by, [job.queue], [job.id], [job.attempt])
+
+
 VERBS: dict[str, Verb] = {
     "complete": SqlClient.complete,
     "fail": SqlClient.fail,
     "release": SqlClient.release,
     "touch": SqlClient.touch,
     "checkpoint": lambda sql, job: sql.checkpoint(job, {"at": 1}),
+    **{verb: in_a_batch(f"stampeded_{verb}") for verb in ("complete_many", "release_many", "touch_many")},
 }
 FINISHED = ["completed", "discarded", "cancelled"]
 WAITING = ["available", "retryable"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
+from contextvars import ContextVar
 
 from django.db import connection, connections, transaction
 
@@ -264,6 +266,16 @@ def isolated(job: JobContext, n: int, end: str = "") -> None:
         job.checkpoint(n=n)
 
 
+hoarded: list[bytes] = []
+
+
+@task
+def hoard(n: int) -> None:
+    """Take 20 MiB and never give them back."""
+    hoarded.append(os.urandom(1) * 20_971_520)
+    record(n)
+
+
 @task
 def segfault(n: int = 0) -> None:
     """Read where nothing is."""
@@ -320,6 +332,92 @@ def note_batch(job: JobContext) -> None:
 def add_to_batch(more: int) -> None:
     """Enqueue jobs of the same batch, and leave a trace."""
     batch = Batch.current()
-    assert batch is not None
+    assert batch is not None and batch.name == "growing"
     batch.enqueue_many(effect, [{"n": n} for n in range(more)])
     record(-1)
+
+
+@task(takes_context=True, max_attempts=1000, max_interruptions=1000, backoff_base=0.05, backoff_max=0.2)
+def ordeal(job: JobContext, seconds: float, atomic: bool) -> None:
+    """Say that it starts, work, and leave an effect: with its checkpoint in one transaction, or just so."""
+    with connection.cursor() as cur:
+        cur.execute("INSERT INTO starts (job, attempt, pid) VALUES (%s, %s, %s)", [job.id, job.attempt, os.getpid()])
+    time.sleep(seconds)
+    if not atomic:
+        record(0)
+    elif job.checkpointed is None:
+        with transaction.atomic():
+            record(1)
+            job.checkpoint(done=True)
+
+
+SEEN: ContextVar[str] = ContextVar("SEEN", default="nothing")
+
+
+@task
+async def async_context(n: int) -> None:
+    """Note what the context variable holds, then change it."""
+    from asgiref.sync import sync_to_async
+
+    await sync_to_async(record)(0 if SEEN.get() == "nothing" else 1)
+    SEEN.set("left by another job")
+
+
+@task
+async def async_leaves_a_task(n: int) -> None:
+    """Start a task that outlives the job, or would."""
+    from asgiref.sync import sync_to_async
+
+    async def later() -> None:
+        await asyncio.sleep(0.3)
+        await sync_to_async(record)(1)
+
+    asyncio.get_running_loop().create_task(later())
+
+
+@task(timeout=0.2, max_attempts=1)
+async def async_for_ever() -> None:
+    """Never end by itself."""
+    await asyncio.sleep(600)
+
+
+@task(max_attempts=1)
+async def async_fail_oddly(kind: str) -> None:
+    """Raise what is hard to write down."""
+    await asyncio.sleep(0)
+    raise ODD_ERRORS[kind]()
+
+
+@task
+async def async_until_cancelled() -> None:
+    """Wait for ever, and leave a trace when that ends."""
+    from asgiref.sync import sync_to_async
+
+    await sync_to_async(record)(1)
+    try:
+        await asyncio.sleep(600)
+    finally:
+        await sync_to_async(record)(2)
+
+
+@task
+async def async_nested(n: int) -> None:
+    """Async code that calls plain code that calls async code that uses the ORM."""
+    from asgiref.sync import async_to_sync, sync_to_async
+
+    async def innermost() -> None:
+        await sync_to_async(record)(n)
+
+    await sync_to_async(lambda: async_to_sync(innermost)())()
+
+
+@task(takes_context=True)
+async def async_steps(job: JobContext, upto: int) -> None:
+    """Checkpoint and touch from async code; fail once half-way."""
+    start = job.checkpointed or 0
+    for n in range(start + 1, upto + 1):
+        if n == 3 and job.attempt == 1:
+            raise RetryIn(0)
+        await job.acheckpoint(n)
+        assert await job.atouch()
+        assert current_job() is job

@@ -181,6 +181,7 @@ def test_the_longest_sensible_expression_is_taken() -> None:
     assert len(minutes(everything)) == 60
 
 
+@pytest.mark.slow
 def test_many_different_expressions_are_not_all_remembered() -> None:
     def many(start: int, number: int) -> None:
         for n in range(start, start + number):

@@ -63,7 +63,7 @@ def test_a_module_that_fails_stops_no_other_and_is_noted_and_logged(shops, caplo
     assert [(each.module, isinstance(each.error, error)) for each in registry.broken] == [("shop_a.tasks", True)]
     assert [record.getMessage() for record in caplog.records] == [
         "The tasks of shop_a are unknown to this process, as shop_a.tasks did not import: "
-        "mend it and restart; until then their jobs wait or are retried."
+        "mend it and restart; until then their jobs are put off."
     ]
 
 

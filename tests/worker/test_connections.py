@@ -10,6 +10,7 @@ import pytest
 from django_stampeded import functions
 from django_stampeded.process.link import Link, Trouble, trouble
 from django_stampeded.process.outage import LONGEST_DELAY, REPEAT_S, Outage, delay
+from django_stampeded.worker import django_connections
 from tests.testapp import tasks
 from tests.worker.support import eventually, real_transactions, rows, states, value, working
 
@@ -136,27 +137,17 @@ def test_a_broken_connection_of_a_job_thread_fails_no_job(effects):
 
 
 @real_transactions
-def test_job_threads_keep_one_connection_each_and_close_it_when_idle(effects, monkeypatch):
+def test_job_threads_keep_one_connection_each_and_close_it_when_idle(effects, kept_open, monkeypatch):
     """Case C130: threads that leak connections."""
-    from django.db import connections
-
-    from django_stampeded.worker import django_connections
-
     monkeypatch.setattr(django_connections, "IDLE_CLOSE_S", 0.3)
-    before = dict(connections.settings["default"])
-    django_connections.keep_open()
-    try:
-        with working(threads=3):
-            tasks.backends.enqueue_many([{"n": n} for n in range(300)])
-            tasks.async_effect.enqueue_many([{"n": n} for n in range(50)])
-            most = 0
-            while states().get("completed", 0) < 350:
-                most = max(most, users())
-            assert most <= 3
-            eventually(lambda: users() == 0, "idle threads to close their connections")
-    finally:
-        connections.settings["default"].clear()
-        connections.settings["default"].update(before)
+    with working(threads=3):
+        tasks.backends.enqueue_many([{"n": n} for n in range(300)])
+        tasks.async_effect.enqueue_many([{"n": n} for n in range(50)])
+        most = 0
+        while states().get("completed", 0) < 350:
+            most = max(most, users())
+        assert most <= 3
+        eventually(lambda: users() == 0, "idle threads to close their connections")
 
 
 def users() -> int:

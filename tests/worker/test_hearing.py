@@ -196,3 +196,41 @@ def test_no_queue_starves_beside_a_deep_one(effects):
     with working("deep,small", threads=2):
         eventually(lambda: value("SELECT count(*) FROM effects WHERE n = 1") == 10)
         assert value("SELECT count(*) FROM effects WHERE n = 0") < 700
+
+
+def looks_within_a_second(worker):
+    """How often the claimer of a worker with nothing to do wakes up."""
+    claimer, looks = worker.crew.claimer, []
+    look = claimer.run_once
+    claimer.run_once = lambda: looks.append(None) or look()
+    time.sleep(1.0)
+    return len(looks)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_worker_of_every_queue_rests_once_a_queue_has_given_its_last_job(effects, others):
+    """As many jobs as threads: the claim that took them came full, and the queue is off the list at the next look."""
+    for _ in range(others):
+        tasks.effect.using(queue_name="later", run_after=timedelta(hours=1)).enqueue(n=0)
+    tasks.effect.enqueue_many({"n": n, "seconds": 1.5} for n in range(2))
+    with working(poll_interval=0.2) as worker:
+        eventually(lambda: states().get("completed") == 2)
+        eventually(lambda: not worker.crew.claimer._deep, "the claimer to see that there is no more")
+        assert looks_within_a_second(worker) < 50
+        assert value("SELECT waiting FROM stampeded_workers")
+
+
+@pytest.mark.parametrize("queues", ["default:2", "default:2,mail"])
+def test_a_worker_rests_while_it_holds_as_many_jobs_of_a_queue_as_its_bound_allows(effects, queues):
+    tasks.effect.enqueue_many({"n": n, "seconds": 3.0} for n in range(5))
+    with working(queues, threads=4, poll_interval=0.2, grace_period=0.1) as worker:
+        eventually(lambda: states().get("executing") == 2)
+        assert looks_within_a_second(worker) < 50
+        assert states()["executing"] == 2
+
+
+def test_a_queue_with_max_running_is_worked_off_as_its_jobs_end_however_long_the_poll_interval(effects):
+    rows("INSERT INTO stampeded_queue_policies (queue, max_running) VALUES ('default', 2)")
+    tasks.effect.enqueue_many({"n": n} for n in range(20))
+    with working("default", threads=4, poll_interval=LONG):
+        eventually(lambda: states() == {"completed": 20})

@@ -92,20 +92,16 @@ def test_an_interrupt_meant_for_one_job_never_reaches_the_next():
 
 
 def test_the_timekeeper_interrupts_what_is_past_its_deadline_and_nothing_else():
-    told = []
-
-    class Thread:
-        def __init__(self, name, deadline):
-            self.guard = SimpleNamespace(
-                lease=name, deadline=deadline, interrupt=lambda lease, kind: told.append((lease, kind)) or True
-            )
-
-    keeper = Timekeeper(
-        SimpleNamespace(crew=[Thread("late", 10.0), Thread("soon", 20.0), Thread("free", None), Thread(None, 1.0)])
-    )
-    assert keeper.run_once(now=15.0) == 1
-    assert told == [("late", JobTimeout)]
-    assert keeper._next == 20.0
+    killed = []
+    guards = {name: Guard() for name in ("late", "soon", "endless", "free")}
+    keeper = Timekeeper(SimpleNamespace(crew=[SimpleNamespace(guard=guard) for guard in guards.values()]))
+    for name, timeout in (("late", 10.0), ("soon", 20.0), ("endless", None)):
+        guards[name].open(SimpleNamespace(name=name), timeout, lambda name=name: killed.append(name))
+    now = time.monotonic()
+    assert keeper.run_once(now + 15.0) == 1
+    assert killed == ["late"]
+    assert guards["soon"].deadline is not None
+    assert not guards["soon"].sent
 
 
 def test_the_timekeeper_is_started_by_the_first_deadline_only():

@@ -221,7 +221,9 @@ def test_folding_keeps_the_counts(effects):
     for _ in range(30):
         tasks.noop.enqueue()
     with connection.cursor() as cur:
-        assert Counter().run_once(cur).done > 0
+        Counter().run_once(cur)
+    # Perhaps a trigger folded too, a moment before: what counts is that few rows are left.
+    assert rows("SELECT count(*) <= 8 FROM stampeded_count_deltas") == [(True,)]
     assert rows("SELECT queue, state, n FROM stampeded_queue_counts") == [("default", "available", 30)]
 
 

@@ -18,9 +18,11 @@ from django.db import connections
 
 from django_stampeded.conf import FIELDS, settings
 from django_stampeded.exceptions import SchemaMismatch, ServerTooOld
+from django_stampeded.management.console.migrating import migrate
 from django_stampeded.process.line import Child
 from django_stampeded.runner import Roles, StopRequest, run
 from django_stampeded.supervisor import Orders, Supervisor
+from django_stampeded.supervisor.reloading import Watch
 from django_stampeded.worker.options import WorkerOptions
 from django_stampeded.worker.selection import Selection, select
 
@@ -73,6 +75,12 @@ class Command(BaseCommand):
             metavar="N",
             help="Child processes to run jobs in (setting PROCESSES). 0: run everything in this process, unsupervised.",
         )
+        parser.add_argument(
+            "--migrate", action="store_true", help="Apply pending migrations first; several processes at once take turns."
+        )
+        parser.add_argument(
+            "--reload", action="store_true", help="For development: start the processes anew when code changes."
+        )
         parser.add_argument("--max-jobs", metavar="N", help="Replace a process by a new one after so many jobs.")
         parser.add_argument("--max-rss", metavar="MIB", help="Replace a process by a new one once it occupies so much memory.")
         parser.add_argument(
@@ -96,10 +104,17 @@ class Command(BaseCommand):
         log_to_stderr(options["verbosity"])
         connections.close_all()  # the system checks may have opened some, and this thread needs none
         stop = self.stop or StopRequest()
+        if options["migrate"] and self.child is None:
+            verbosity = max(0, options["verbosity"] - 1)
+            if not migrate(roles.alias, lambda: bool(stop.count), verbosity=verbosity, stdout=self.stdout):
+                return
+            connections.close_all()
         processes = _given(options, "processes", "PROCESSES", int) if self.stop and roles.worker is not None else 0
         if processes and self.child is None:
-            self.status = Supervisor(orders_of(roles, processes), stop).run()
+            self.status = Supervisor(orders_of(roles, processes, options["reload"]), stop).run()
         else:
+            if options["reload"] and self.child is None:
+                raise CommandError("--reload needs a process to start anew: give --processes 1 or more, and no --no-worker.")
             if self.child is not None and self.child.number > 1:
                 roles = replace(roles, maintenance=False)
             try:
@@ -141,7 +156,7 @@ def roles_of(options: dict[str, Any]) -> Roles:
     )
 
 
-def orders_of(roles: Roles, processes: int) -> Orders:
+def orders_of(roles: Roles, processes: int, reloads: bool = False) -> Orders:
     """What the supervisor is to do: its children execute what this process was started by."""
     assert roles.worker is not None
     return Orders(
@@ -150,6 +165,7 @@ def orders_of(roles: Roles, processes: int) -> Orders:
         alias=roles.alias,
         grace_period=roles.worker.grace_period,
         drain=roles.worker.drain,
+        changed=Watch().changed if reloads else None,
     )
 
 

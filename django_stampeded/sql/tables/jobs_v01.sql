@@ -71,6 +71,8 @@ CREATE INDEX stampeded_jobs_finished ON stampeded_jobs (state, finished_at)
     WHERE state IN ('completed', 'discarded', 'cancelled');
 CREATE UNIQUE INDEX stampeded_jobs_dedup ON stampeded_jobs (queue, dedup_key)
     WHERE dedup_key IS NOT NULL;
+CREATE INDEX stampeded_jobs_retryable ON stampeded_jobs (id)
+    WHERE state = 'retryable';
 CREATE INDEX stampeded_jobs_failures ON stampeded_jobs (error_fingerprint, id)
     WHERE state IN ('retryable', 'discarded') AND error_fingerprint IS NOT NULL;
 CREATE INDEX stampeded_jobs_batch ON stampeded_jobs (batch_id)

@@ -29,7 +29,7 @@ from example_project.imports.models import CsvImport
 from example_project.imports.tasks import start_import
 
 LOOK_EVERY = 0.25
-STALLED_AFTER = 120.0
+STALLED_AFTER = 60.0
 MOST_ROWS = 10_000_000
 USER = "demo"
 PORT = 8000
