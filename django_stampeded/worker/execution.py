@@ -167,7 +167,7 @@ def _call(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str) -> Out
 
 
 def of_result(result: Any, recipe: Recipe) -> Outcome:
-    """The outcome of a body that returned. Raises Discard for a result that can't be kept: another attempt's could not either."""
+    """The outcome of a body that returned. Raises Discard for a result that can't be kept: no other attempt would help."""
     if recipe.keep_s is None:
         return COMPLETED
     try:

@@ -23,9 +23,8 @@ def maintain() -> None:
 
 
 def counts_in_callbacks() -> list[tuple[str, str]]:
-    return rows(
-        "SELECT meta #>> '{batch,name}', meta #>> '{batch,counts}' FROM stampeded_jobs WHERE task LIKE %s", "%note_batch"
-    )
+    told = "SELECT meta #>> '{batch,name}', meta #>> '{batch,counts}' FROM stampeded_jobs WHERE task = %s ORDER BY id"
+    return rows(told, tasks.note_batch.name)
 
 
 def test_a_batch_enqueues_its_callback_once_all_its_jobs_are_through(effects):
