@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from tests.acceptance.project import eventually
+from tests.acceptance.project import Project, eventually
 
 SOON_S = 20.0
 
@@ -147,3 +147,51 @@ def test_a_job_that_was_started_when_the_server_was_away_too_is_settled_when_it_
     eventually(lambda: project.value("SELECT interruptions FROM stampeded_jobs") == 1)
     assert project.value("SELECT failure_kind FROM stampeded_jobs") == "worker_exited"
     assert worker.output.count("does not answer the supervisor") == 1
+
+
+@pytest.mark.slow
+def test_a_database_that_will_not_do_is_one_sentence_of_the_children_and_ends_the_parent(project, tmp_path):
+    project.rows("DROP DATABASE IF EXISTS bare")
+    project.rows("CREATE DATABASE bare")
+    bare = Project(project.url.rpartition("/")[0] + "/bare", tmp_path)
+    try:
+        worker = bare.manage("runstampeded", "--processes=3", "--verbosity=0")
+        assert worker.wait() == 1
+        assert worker.output.count("manage.py migrate stampeded") == 1
+        assert "Traceback" not in worker.output
+        assert "keep dying" not in worker.output
+    finally:
+        bare.end()
+
+
+@pytest.mark.slow
+def test_children_that_drain_end_and_are_not_replaced_unless_they_died(project):
+    project.enqueue("effect", 100, "jsonb_build_object('n', n, 'seconds', 0.01)")
+    project.enqueue("exit_process", 1, "jsonb_build_object('status', 5)", ", backoff_base_ms", ", 1")
+    worker = project.manage("runstampeded", "--drain", "--processes=2", "--threads=1")
+    assert worker.wait() == 0
+    assert project.states().get("completed") == 100, worker.output
+    assert project.value("SELECT count(*) FROM stampeded_workers") == 0
+
+
+@pytest.mark.slow
+def test_a_child_that_gets_a_signal_itself_ends_in_order_and_is_replaced(project):
+    worker = project.worker("--processes=1")
+    project.enqueue("begin_and_end", 1, "jsonb_build_object('n', n, 'seconds', 1)")
+    eventually(project.begun)
+    os.kill(worker.children[0], signal.SIGTERM)
+    eventually(lambda: worker.output.count("takes jobs of") == 2, "another child")
+    assert project.states() == {"completed": 1}
+    assert worker.stop() == 0
+
+
+@pytest.mark.slow
+def test_a_child_that_does_not_end_is_killed_and_its_job_taken_back(project):
+    """A job that never lets go of the interpreter: no thread of its process can do anything about it."""
+    worker = project.worker("--processes=1", "--grace-period=1")
+    project.enqueue("hog_for_ever", 1, "'{}'")
+    eventually(project.begun)
+    worker.send(signal.SIGTERM)
+    assert worker.wait(90) == 0
+    assert "did not end in time and are killed" in worker.output
+    assert project.rows("SELECT state, failure_kind, interruptions FROM stampeded_jobs") == [("retryable", "worker_exited", 1)]

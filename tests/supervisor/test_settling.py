@@ -90,3 +90,23 @@ def test_children_that_keep_dying_are_trouble_for_the_probe():
     settler._put_on_record(None)
     assert [finding for finding in health() if finding.level == "trouble"] == []
     settler.link.drop()
+
+
+def test_listening_has_a_connection_of_its_own_where_one_is_named():
+    from django_stampeded.process.outage import Outage
+    from django_stampeded.worker.listener import Listener
+    from django_stampeded.worker.options import WorkerOptions
+
+    listener = Listener(WorkerOptions(listen_alias="direct"), Outage(), lambda queue: None, lambda status: None)
+    assert listener.link.alias == "direct"
+    assert Listener(WorkerOptions(), Outage(), lambda queue: None, lambda status: None).link.alias == settings.DATABASE
+
+
+def test_a_connection_for_listening_that_is_not_there_is_an_error():
+    from django.test import override_settings
+
+    from django_stampeded.checks import check_listen_database
+
+    assert list(check_listen_database()) == []
+    with override_settings(STAMPEDED={"LISTEN_DATABASE": "direct"}):
+        assert [message.id for message in check_listen_database()] == ["stampeded.E014"]

@@ -266,6 +266,15 @@ def isolated(job: JobContext, n: int, end: str = "") -> None:
         job.checkpoint(n=n)
 
 
+@task
+def hog_for_ever() -> None:
+    """Keep the interpreter's lock inside of a call to C."""
+    import ctypes
+
+    record(1)
+    ctypes.PyDLL(None).usleep(3_600_000_000)
+
+
 hoarded: list[bytes] = []
 
 
