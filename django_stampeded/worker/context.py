@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from contextvars import ContextVar
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -71,6 +72,16 @@ class JobContext:
     def checkpointed(self) -> Any:
         """The latest checkpoint of the attempts before this one, None where there is none."""
         return loaded(self._lease.job.checkpoint)
+
+    @property
+    def enqueued_at(self) -> datetime:
+        """When the job was enqueued."""
+        return self._lease.job.inserted_at
+
+    @property
+    def worker_id(self) -> UUID:
+        """The worker that runs it."""
+        return self._lease.worker_id
 
     @property
     def batch(self) -> Batch | None:
