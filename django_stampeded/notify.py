@@ -23,5 +23,5 @@ def listen(cur: Any, name: str) -> None:
 
 
 def probe(cur: Any, name: str, payload: str) -> None:
-    """Sends a notification to ourselves, to see whether they arrive here at all."""
+    """Sends a notification on the channel `name`, to see whether it arrives where we listen to that."""
     cur.execute("SELECT pg_notify(%s, %s)", [name, payload])

@@ -14,6 +14,7 @@ import os
 import struct
 import tempfile
 from collections import deque
+from time import monotonic
 from uuid import UUID
 
 from django_stampeded.states import FailureKind
@@ -31,7 +32,8 @@ MOST_IDS = 8
 
 _RECORD = struct.Struct("16sB15x")
 _WRITE = struct.Struct("16sB").pack_into
-_ENDED, _LEFT, _COUNT, _IDS, _FIRST = 0, 1, 2, 16, 256
+_ENDED, _LEFT, _COUNT, _TICKED, _IDS, _FIRST = 0, 1, 2, 8, 16, 256
+_TICK = struct.Struct("d")
 _SIZE = _FIRST + SLOTS * _RECORD.size
 _FREE = bytes(17)
 
@@ -102,6 +104,10 @@ class Board:
         memory[_COUNT] = count + 1 if count < 255 else 255 - 255 % MOST_IDS
         memory[_LEFT] = 0
 
+    def tick(self) -> None:
+        """The heartbeat's thread gets its turn now, whatever the database does."""
+        _TICK.pack_into(self._memory, _TICKED, monotonic())
+
     def leave(self) -> None:
         """Everything is handed back and the registration taken off the list."""
         self._memory[_LEFT] = 1
@@ -121,6 +127,18 @@ class Board:
     def is_settled(self) -> bool:
         """Whether nothing is left in the database that would have to be dealt with."""
         return bool(self._memory[_LEFT]) or not self._memory[_COUNT]
+
+    @property
+    def last_tick(self) -> float | None:
+        """When the heartbeat's thread last had its turn, in the monotonic seconds that all processes share; None: never."""
+        return _TICK.unpack_from(self._memory, _TICKED)[0] or None
+
+    @property
+    def worker_id(self) -> UUID | None:
+        """The id under which the process claims now."""
+        count = self._memory[_COUNT]
+        place = _IDS + 16 * ((count - 1) % MOST_IDS)
+        return UUID(bytes=self._memory[place : place + 16]) if count and not self._memory[_LEFT] else None
 
     @property
     def worker_ids(self) -> list[UUID]:

@@ -68,6 +68,21 @@ class ChildProcess:
         except OSError:
             return b""
 
+    def is_silent(self, seconds: float) -> bool:
+        """Whether its heartbeat's thread has had no turn for so long though it runs: code in there keeps the others out.
+
+        One that was stopped (SIGSTOP) does not run.
+        """
+        tick = self.board.last_tick
+        return tick is not None and monotonic() - tick > seconds and not self._is_stopped()
+
+    def _is_stopped(self) -> bool:
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb") as file:
+                return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t", b"Z", b"X")
+        except OSError:
+            return False  # a system that doesn't say
+
     def kill(self) -> None:
         """End it and everything it started, at once."""
         with suppress(OSError):

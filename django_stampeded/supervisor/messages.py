@@ -80,6 +80,16 @@ def gave_up(problem: BaseException) -> None:
     )
 
 
+def silent(number: int, pid: int) -> None:
+    """A child lives and does not beat."""
+    logger.warning(
+        "Worker process %d (pid %d) does not get to its heartbeat: a job in it keeps other threads from running, or its "
+        "connection is broken. The supervisor beats for it as long as it lives; its jobs expire all the same.",
+        number,
+        pid,
+    )
+
+
 def stopping(children: int) -> None:
     """The orderly end begins."""
     logger.info("Stopping %d worker processes.", children)

@@ -27,7 +27,8 @@ SLACK_S = 15.0
 """So much longer than the grace period may an orderly end take, for a slow database, before the children are killed."""
 HURRY_S = 10.0
 LEAVE_S = 5.0
-LONGEST_WAIT_S = 60.0
+SILENT_BEATS = 2
+"""A child that misses so many beats has somebody beat for it."""
 NEVER = float("inf")
 
 
@@ -51,6 +52,7 @@ class Orders:
         processes: how many of them.
         alias: the alias in DATABASES that dead children's jobs are settled in.
         grace_period: seconds that running jobs get to end.
+        heartbeat_interval: seconds between two beats of a child.
         drain: whether children end when nothing is due, and are not replaced then.
         changed: asked now and then, it names a file for whose sake all children are to be replaced, None for none.
     """
@@ -59,6 +61,7 @@ class Orders:
     processes: int
     alias: str
     grace_period: float
+    heartbeat_interval: float = 5.0
     drain: bool = False
     changed: Callable[[], str | None] | None = None
 
@@ -96,6 +99,8 @@ class Supervisor:
         self._hurried = False
         self._refused = False
         self._kill_at = NEVER
+        self._stood_in_at = 0.0
+        self._silent: list[ChildProcess] = []
 
     def run(self) -> int:
         """See everything through; returns the exit status. To be called in the main thread."""
@@ -141,7 +146,7 @@ class Supervisor:
     def _next_moment(self) -> float:
         """When something is to be done even if nothing happens."""
         now = monotonic()
-        moments = [now + (1.0 if self.orders.changed else LONGEST_WAIT_S), self._kill_at]
+        moments = [now + (1.0 if self.orders.changed else self.orders.heartbeat_interval), self._kill_at]
         for seat in self.seats:
             if seat.child is None and (self._open or seat.number == 1):
                 moments.append(seat.start_at)
@@ -243,8 +248,23 @@ class Supervisor:
             messages.killing(len(children))
             for child in children:
                 child.kill()
+        self._stand_in(now)
         if not self._stopping:
             self._look_after(now)
+
+    def _stand_in(self, now: float) -> None:
+        """Beat for children that live and don't get to it themselves, so that nobody takes their jobs for abandoned."""
+        interval = self.orders.heartbeat_interval
+        if now < self._stood_in_at + interval:
+            return
+        self._stood_in_at = now
+        silent = [child for seat in self.seats for child in seat.children if child.is_silent(SILENT_BEATS * interval)]
+        for child in silent:
+            if child not in self._silent:
+                messages.silent(child.number, child.pid)
+        self._silent = silent
+        if silent:
+            self.settler.beat_for([worker_id for child in silent if (worker_id := child.board.worker_id)])
 
     def _look_after(self, now: float) -> None:
         changed = self.orders.changed() if self.orders.changed else None

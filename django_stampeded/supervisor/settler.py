@@ -1,5 +1,5 @@
 """Deals with what dead children left in the database, in a thread of the parent, so that a database that does not answer
-never keeps it from watching the living.
+never keeps it from watching the living. It also beats for a child whose jobs let no other thread of it run.
 
 It connects only while there is something to settle, tries for as long as it takes, and looks a second time a little
 later: a claim that was under way when the child died may have been carried out by the server after the first look.
@@ -45,6 +45,7 @@ class Settler(Loop):
     def __init__(self, alias: str, outage: Outage | None = None) -> None:
         super().__init__("supervisor", alias, outage or Outage())
         self._waiting: deque[tuple[float, bool, Estate]] = deque()
+        self._silent: Sequence[UUID] = ()
         self._alarm: dict[str, Any] | None = None
         self._told: dict[str, Any] | None = None
         self._id: UUID | None = None
@@ -60,8 +61,16 @@ class Settler(Loop):
         self._alarm = about
         self.wake.ring()
 
+    def beat_for(self, worker_ids: Sequence[UUID]) -> None:
+        """Beat for children that live and can't do it themselves. Callable from any thread."""
+        self._silent = worker_ids
+        self.wake.ring()
+
     def cycle(self) -> None:
         """Settle one estate that is due, or wait for one."""
+        silent, self._silent = self._silent, ()
+        for worker_id in silent:
+            functions.heartbeat(self.link.cursor(), worker_id)
         if self._alarm != self._told:
             self._put_on_record(self._alarm)
         if not self._waiting or self._waiting[0][0] > monotonic():

@@ -127,16 +127,15 @@ class Claimer(Loop):
         return report
 
     def _look(self, cur: Cursor, worker_id: UUID) -> ClaimReport:
+        heard = self._take_heard()
         if self._heard_anything or self._may_ask_again():
             if self._heard_anything:
                 self._heard_anything, self._listed_at, self._look_at = False, None, 0.0
-            self._heard.clear()
-            if self._is_stale():
+            if self._is_stale(heard):
                 self._list_queues(cur)
             return self._claim(cur, worker_id, self._known)
-        if self._heard:
-            named, self._heard = self._heard, set()
-            return self._claim(cur, worker_id, sorted(named))
+        if heard:
+            return self._claim(cur, worker_id, sorted(heard))
         self.desk.hungry = bool(self._deep)
         self._full = False
         if monotonic() < self._look_at:
@@ -145,11 +144,21 @@ class Claimer(Loop):
         if until_due > 0:
             self._look_at = monotonic() + min(until_due, self._spell.next_look(self._longest()))
             return NOTHING
+        # Both before the claim: a job that ends meanwhile may make way, and brings the next look forward.
+        self.desk.barred = True
+        self._look_at = monotonic() + self.options.poll_interval
         report = self._claim(cur, worker_id, self._known)
-        self.desk.barred = not report.claimed
-        if self.desk.barred:  # due, and not to be had: its queue is paused, or has as many running as it may
-            self._look_at = monotonic() + self.options.poll_interval
+        if report.claimed:
+            self.desk.barred, self._look_at = False, 0.0
+        # Else it is due and not to be had: its queue is paused, or has as many running as it may.
         return report
+
+    def _take_heard(self) -> set[str]:
+        """The queues named since the last look. One by one, since the listener may name another at any moment."""
+        heard: set[str] = set()
+        while self._heard:
+            heard.add(self._heard.pop())
+        return heard
 
     def _may_ask_again(self) -> bool:
         """Whether a queue that had more than it gave may give more: not while we hold as many of it as its bound allows."""
@@ -240,11 +249,11 @@ class Claimer(Loop):
         due = functions.next_due(cur, self._known) if self._known else None
         return NEVER_S if due is None else due
 
-    def _is_stale(self) -> bool:
-        """Whether to ask again which queues have work, for the worker of every queue."""
+    def _is_stale(self, heard: set[str]) -> bool:
+        """Whether to ask again which queues have work, for the worker of every queue: `heard` are some that do."""
         if self.options.selection.queues is not None:
             return False
-        if self._listed_at is None or not self._deep.issubset(self._known):
+        if self._listed_at is None or not (self._deep | heard).issubset(self._known):
             return True
         return monotonic() - self._listed_at >= min(LOOK_AHEAD_S, self.options.poll_interval)
 

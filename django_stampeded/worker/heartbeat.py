@@ -69,10 +69,12 @@ class Heartbeat(Loop):
 
     def cycle(self) -> None:
         """Beat, then sleep until the next beat is due, or a lease that is shorter needs one."""
+        self.identity.tick()
         if self._due is not None:
             while (left := self._due - monotonic()) > 0 and not self.stopping:
                 if not self.wake.wait(min(left, LOOK_S)):
                     self.look()
+                self.identity.tick()
             if self.stopping:
                 return
             late = monotonic() - self._due

@@ -50,6 +50,11 @@ class Identity:
         self._known.set()
         self.known()
 
+    def tick(self) -> None:
+        """The heartbeat's thread has its turn."""
+        if self.board is not None:
+            self.board.tick()
+
     def leave(self) -> None:
         """The registration is off the list, and nothing is left to answer for."""
         if self.board is not None:

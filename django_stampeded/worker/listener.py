@@ -1,9 +1,13 @@
 """The thread that hears of new jobs: LISTEN on a connection of its own, in autocommit, never in a transaction.
 
 LISTEN needs a session. Behind a pooler that lends a server connection for each transaction it is accepted and nothing
-ever arrives; so the listener sends itself a notification first, and when that stays out says "polling only" and lets
-go. It also does so now and then later on, which finds a connection that died without a word. After each (re)start the
-claimer looks once by itself, for what was announced while nobody listened.
+ever arrives; so the listener has itself notified first, and when that stays out says "polling only" and lets go. It
+also does so now and then later on, which finds a connection that died without a word. After each (re)start the claimer
+looks once by itself, for what was announced while nobody listened.
+
+That first notification comes from another connection: sent on the same one, it would come back in the same breath, from
+the very server connection that the pooler lent for it. And it comes on a channel of its own, so that no session that
+others will be lent is left listening to everything.
 """
 
 from __future__ import annotations
@@ -12,8 +16,10 @@ from collections.abc import Callable
 from time import monotonic
 from uuid import uuid4
 
+import psycopg
+
 from django_stampeded import notify
-from django_stampeded.process.link import Connection
+from django_stampeded.process.link import Connection, Link
 from django_stampeded.process.loop import Loop
 from django_stampeded.process.outage import Outage
 from django_stampeded.worker import messages
@@ -45,6 +51,7 @@ class Listener(Loop):
         self.say = say
         self.status = "starting"
         self._probe = f"stampeded_probe_{uuid4().hex}"
+        self._sender = Link(self.link.alias, "listener probe")
         self._channel = ""
         self._probed = 0.0
 
@@ -60,24 +67,32 @@ class Listener(Loop):
 
     def _begin(self, connection: Connection) -> None:
         cur = connection.cursor()
-        self._channel = notify.channel(cur)
-        notify.listen(cur, self._channel)
         notify.listen(cur, self._probe)
         if not self._arrives(connection):
             self._deaf()
             return
+        self._channel = notify.channel(cur)
+        notify.listen(cur, self._channel)
         self._is("listening")
         messages.listening(self._channel)
         self.heard(None)
 
     def _arrives(self, connection: Connection) -> bool:
         """Whether a notification to ourselves comes back."""
+        self._send_probe(connection)
         self._probed = monotonic()
-        notify.probe(connection.cursor(), self._probe, "")
         while (left := self._probed + PROBE_S - monotonic()) > 0 and not self.stopping:
             if self._hear(connection, left):
                 return True
         return self.stopping
+
+    def _send_probe(self, connection: Connection) -> None:
+        try:
+            notify.probe(self._sender.cursor(), self._probe, "")
+        except psycopg.OperationalError:  # no connection left for that: a weaker test is better than none
+            notify.probe(connection.cursor(), self._probe, "")
+        finally:
+            self._sender.drop()
 
     def _hear(self, connection: Connection, seconds: float) -> bool:
         """Pass on what arrives together, waiting up to `seconds` for it. Whether the probe was among it."""

@@ -195,3 +195,16 @@ def test_a_child_that_does_not_end_is_killed_and_its_job_taken_back(project):
     assert worker.wait(90) == 0
     assert "did not end in time and are killed" in worker.output
     assert project.rows("SELECT state, failure_kind, interruptions FROM stampeded_jobs") == [("retryable", "worker_exited", 1)]
+
+
+@pytest.mark.slow
+def test_a_job_that_lets_no_thread_of_its_process_run_is_not_taken_for_abandoned(project):
+    """Case C17: the supervisor beats for its child meanwhile."""
+    project.manage("runstampeded", "--no-worker", DEAD_AFTER=3)
+    worker = project.worker("--processes=1", "--no-maintenance", DEAD_AFTER=3)
+    project.enqueue("hog_at_once", 1, "jsonb_build_object('seconds', 9)")
+    eventually(lambda: project.states() == {"completed": 1})
+    assert project.rows("SELECT attempt, errors::text FROM stampeded_jobs") == [(1, "[]")]
+    assert project.begun() == 1
+    assert "The supervisor beats for it" in worker.output
+    assert worker.stop() == 0

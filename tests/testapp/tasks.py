@@ -275,6 +275,15 @@ def hog_for_ever() -> None:
     ctypes.PyDLL(None).usleep(3_600_000_000)
 
 
+@task
+def hog_at_once(seconds: float) -> None:
+    """Keep the interpreter's lock for so long, as a regular expression that backtracks does."""
+    import ctypes
+
+    record(1)
+    ctypes.PyDLL(None).usleep(int(seconds * 1e6))
+
+
 hoarded: list[bytes] = []
 
 

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 
 from django_stampeded import functions
+from django_stampeded.worker import claimer as claimer_module
 from django_stampeded.worker import listener as listener_module
 from tests.testapp import tasks
 from tests.worker.support import column, eventually, real_transactions, rows, states, value, working
@@ -234,3 +235,15 @@ def test_a_queue_with_max_running_is_worked_off_as_its_jobs_end_however_long_the
     tasks.effect.enqueue_many({"n": n} for n in range(20))
     with working("default", threads=4, poll_interval=LONG):
         eventually(lambda: states() == {"completed": 20})
+
+
+def test_a_queue_that_is_named_while_another_is_deep_is_claimed_from_at_the_next_look(effects, monkeypatch):
+    """What was heard must not be dropped because the list of queues with work is not a second old."""
+    tasks.effect.using(queue_name="deep").enqueue_many({"n": 0, "seconds": 0.05} for _ in range(60))
+    monkeypatch.setattr(claimer_module, "LOOK_AHEAD_S", LONG)
+    with working(poll_interval=LONG, threads=1) as worker:
+        eventually(lambda: worker.crew.claimer._deep)
+        new = tasks.effect.using(queue_name="new").enqueue(n=1)
+        worker.crew.claimer.heard("new")
+        eventually(lambda: column("state", new) == "completed")
+        assert states()["available"] > 0

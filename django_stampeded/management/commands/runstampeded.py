@@ -164,6 +164,7 @@ def orders_of(roles: Roles, processes: int, reloads: bool = False) -> Orders:
         processes=processes,
         alias=roles.alias,
         grace_period=roles.worker.grace_period,
+        heartbeat_interval=roles.worker.heartbeat_interval,
         drain=roles.worker.drain,
         changed=Watch().changed if reloads else None,
     )
