@@ -5,6 +5,7 @@ Owns the vocabulary only. Which state follows which is decided in SQL (sql/funct
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import StrEnum
 
 
@@ -28,6 +29,10 @@ RUNNING: frozenset[State] = frozenset({State.CLAIMED, State.EXECUTING})
 
 FINAL: frozenset[State] = frozenset({State.COMPLETED, State.DISCARDED, State.CANCELLED})
 """States that only an operator's retry leads out of."""
+
+
+WAITS_UNTIL = datetime(9999, 1, 1, tzinfo=UTC)
+"""For when a job is scheduled that waits for other jobs: stampeded_waits_until() in SQL."""
 
 
 class FailureKind(StrEnum):

@@ -35,7 +35,7 @@ from django_stampeded.admin.filters import (
 from django_stampeded.admin.job_page import JobPage
 from django_stampeded.admin.pages import REACH, FixedChangeList
 from django_stampeded.models import Job
-from django_stampeded.states import FINAL, RUNNING
+from django_stampeded.states import FINAL, RUNNING, WAITS_UNTIL
 
 
 class KnownCountPaginator(Paginator):
@@ -141,6 +141,8 @@ class JobAdmin(JobPage, ErrorsPage):
             return _ago(gettext("ended %(age)s ago"), now, job.finished_at)
         if job.state in RUNNING:
             return _ago(gettext("running for %(age)s"), now, job.claimed_at)
+        if job.scheduled_at >= WAITS_UNTIL:
+            return gettext("waits for other jobs")
         if job.scheduled_at > now:
             return gettext("due in %(age)s") % {"age": insights.in_words(job.scheduled_at - now)}
         return _ago(gettext("due for %(age)s"), now, job.scheduled_at)

@@ -14,7 +14,7 @@ from typing import Protocol
 from django.utils.translation import gettext, ngettext
 
 from django_stampeded.insights.durations import in_words
-from django_stampeded.states import FINAL, RUNNING, FailureKind, State
+from django_stampeded.states import FINAL, RUNNING, WAITS_UNTIL, FailureKind, State
 
 VERDICT_TRUSTED_FOR = timedelta(seconds=30)
 
@@ -136,6 +136,9 @@ def _paused(job: WaitingJob, situation: QueueSituation, now: datetime) -> Iterat
 
 def _scheduled(job: WaitingJob, situation: QueueSituation, now: datetime) -> Iterator[Reason]:
     if job.scheduled_at <= now:
+        return
+    if job.scheduled_at >= WAITS_UNTIL:
+        yield Reason("waits_for_others", gettext("It waits until other jobs have ended; run it now to let it go without them."))
         return
     wait = {"wait": in_words(job.scheduled_at - now), "count": job.deferrals}
     if job.failure_kind == FailureKind.THROTTLED:

@@ -16,6 +16,7 @@ from django_stampeded.insights import (
     assess,
     why_not_running,
 )
+from django_stampeded.states import WAITS_UNTIL
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -50,6 +51,7 @@ later = NOW + timedelta(minutes=4, seconds=10)
         (FakeJob(state="discarded"), queue(), ["final"]),
         (FakeJob(state="cancelled"), queue(), ["final"]),
         (FakeJob(scheduled_at=later), queue(), ["scheduled"]),
+        (FakeJob(scheduled_at=WAITS_UNTIL), queue(), ["waits_for_others"]),
         (FakeJob(scheduled_at=later, state="retryable", failure_kind="raised"), queue(), ["backing_off"]),
         (FakeJob(scheduled_at=later, failure_kind="throttled", deferrals=3), queue(), ["throttled"]),
         (FakeJob(scheduled_at=later, failure_kind="breaker_open"), queue(), ["breaker_open"]),
