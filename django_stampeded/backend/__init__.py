@@ -32,6 +32,7 @@ from django_stampeded.results import database
 __all__ = ["StampededBackend"]
 
 _OF_THE_TASKS = ("name", "aliases", "takes_context", "queue_name", "priority", "run_after", "meta", *OF_ONE_JOB)
+_OF_THE_FUNCTION = ("store_result", "result_ttl", "isolation")
 
 
 class StampededBackend(BaseTaskBackend):
@@ -58,7 +59,7 @@ class StampededBackend(BaseTaskBackend):
             given = checked(self.options)
         except InvalidOption as exc:
             raise InvalidTaskBackend(f"OPTIONS of the Tasks backend {alias!r}: {exc} Correct it in TASKS.") from None
-        self._of_function = {name: given.pop(name) for name in ("store_result", "result_ttl", "isolation") if name in given}
+        self._of_function: dict[str, Any] = {name: given.pop(name) for name in _OF_THE_FUNCTION if name in given}
         self._of_function.setdefault("store_result", True)
         self._of_jobs = given
 

@@ -30,7 +30,7 @@ _HEADLINE = re.compile(r"([A-Za-z_][\w.]*)(?::|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobResult(TaskResult):
+class JobResult(TaskResult):  # type: ignore[misc]  # the stubs don't say that it is frozen
     """A TaskResult that counts attempts as the job does: a worker's death or a refusal is none."""
 
     attempt_count: int = 0

@@ -80,7 +80,7 @@ def _begin(name: str, job: JobContext, arguments: dict[str, Any]) -> tuple[Task,
     args, kwargs = (given["args"], given["kwargs"]) if "args" in given else ([], arguments)
     result = running_result(job, task, given.get("backend", task.backend), args, kwargs)
     _send(task_started, result)
-    context = [TaskContext(task_result=result)] if task.takes_context else []
+    context: list[Any] = [TaskContext(task_result=result)] if task.takes_context else []
     return task, result, [*context, *args], kwargs
 
 
