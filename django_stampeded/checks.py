@@ -143,7 +143,7 @@ def check_tasks() -> Iterator[CheckMessage]:
             yield Warning(
                 f"Task {task.name!r} has a timeout of {task.time_limit:g} s, not shorter than its expire_seconds of "
                 f"{task.expire_seconds}.",
-                hint="Make expire_seconds larger: the job would be taken back before its timeout ends it.",
+                hint="Make expire_seconds larger: else a job whose worker can't beat is taken back before its timeout.",
                 id="stampeded.W002",
             )
 

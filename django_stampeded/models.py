@@ -20,9 +20,25 @@ from django.utils.translation import gettext_lazy as _
 from pgtrigger import compiler
 
 from django_stampeded import zones
+from django_stampeded.batch_models import BatchDelta, Dependency, Result
 from django_stampeded.exceptions import InvalidSchedule
 from django_stampeded.states import FailureKind, State
 from django_stampeded.timing import Timing, timing
+
+__all__ = [
+    "AuditEntry",
+    "Batch",
+    "BatchDelta",
+    "CountDelta",
+    "CronOccurrence",
+    "Dependency",
+    "Job",
+    "QueueCount",
+    "QueuePolicy",
+    "Result",
+    "Schedule",
+    "Worker",
+]
 
 
 class UUID7(Func):
@@ -152,46 +168,6 @@ class Batch(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-
-class BatchDelta(models.Model):
-    """A change of a batch's counts. The table has no key; `batch_id` stands for one so that Django's flush knows the table."""
-
-    batch_id = models.UUIDField(primary_key=True)
-    state = models.TextField()
-    n = models.BigIntegerField()
-
-    class Meta:
-        db_table = "stampeded_batch_deltas"
-
-
-class Dependency(models.Model):
-    """One job that waits for another one."""
-
-    pk = models.CompositePrimaryKey("parent_id", "child_id")
-    parent_queue = models.TextField()
-    parent_id = models.UUIDField()
-    child_queue = models.TextField()
-    child_id = models.UUIDField()
-    due_at = models.DateTimeField(db_default=Now())
-    on_discard = models.TextField(db_default="fail")
-    missed = models.BooleanField(db_default=False)
-
-    class Meta:
-        db_table = "stampeded_dependencies"
-
-
-class Result(models.Model):
-    """What a job returned, for tasks that keep it."""
-
-    job_id = models.UUIDField(primary_key=True)
-    queue = models.TextField()
-    value = models.JSONField()
-    stored_at = models.DateTimeField(db_default=Now())
-    expires_at = models.DateTimeField()
-
-    class Meta:
-        db_table = "stampeded_results"
 
 
 class Worker(models.Model):

@@ -71,6 +71,14 @@ def find(name: str) -> Task[Any, Any]:
     return task
 
 
+def names() -> Iterator[str]:
+    """Every name that jobs may call a task of this process by, aliases among them.
+
+    Example: `"shop.tasks.import_csv" in names()`
+    """
+    return (name for name, own in _names.items() if _tasks[own].func is not None)
+
+
 def every() -> Iterator[Task[Any, Any]]:
     """All registered tasks, by name."""
     yield from (_tasks[name] for name in sorted(_tasks))

@@ -53,6 +53,15 @@ def due(cur: Any, limit: int) -> list[str]:
     return [row[0] for row in cur.fetchall()]
 
 
+def seconds_until_due(cur: Any) -> float | None:
+    """In how many seconds the next schedule is due (negative: one is); None where none ever is."""
+    cur.execute(
+        "SELECT extract(epoch FROM min(next_run_at) - clock_timestamp())::float8 FROM stampeded_schedules WHERE NOT paused"
+    )
+    seconds: float | None = cur.fetchone()[0]
+    return seconds
+
+
 def lock_due(cur: Any, key: str) -> Due | None:
     """Lock a schedule for the transaction in progress. None where it isn't due any more or another one deals with it.
 

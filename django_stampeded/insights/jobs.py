@@ -20,7 +20,7 @@ from django_stampeded.insights.errors import LONGEST_ERROR, ErrorEntry, read_rin
 from django_stampeded.insights.queues import counts_by_queue
 from django_stampeded.insights.reasons import QueueSituation, Reason, why_not_running
 from django_stampeded.insights.redaction import Redactor
-from django_stampeded.insights.workers import EVERY_QUEUE, serves, with_liveness
+from django_stampeded.insights.workers import EVERY_QUEUE, may_know, serves, with_liveness
 from django_stampeded.models import Job, QueuePolicy, Worker
 from django_stampeded.states import RUNNING, WAITING
 
@@ -124,7 +124,8 @@ def situation(job: Job, now: datetime, using: str | None = None) -> QueueSituati
         return QueueSituation(job.queue)
     policy = QueuePolicy.objects.using(alias).filter(pk=job.queue).first()
     candidates = with_liveness(Worker.objects.using(alias)).filter(queues__overlap=[job.queue, EVERY_QUEUE])
-    alive = [worker.alive for worker in candidates if serves(worker, job.queue)]
+    serving = [worker for worker in candidates if serves(worker, job.queue)]
+    alive = [worker.alive for worker in serving]
     counts = counts_by_queue(alias).get(job.queue, {})
     ahead = _ahead_of(job, now, alias)
     return QueueSituation(
@@ -132,6 +133,7 @@ def situation(job: Job, now: datetime, using: str | None = None) -> QueueSituati
         running=sum(counts.get(state, 0) for state in RUNNING),
         live_workers=alive.count(True),
         silent_workers=alive.count(False),
+        unknown_task="" if any(worker.alive and may_know(worker, job.task) for worker in serving) else job.task,
         ahead=min(ahead, AHEAD_COUNTED_TO),
         ahead_at_least=ahead > AHEAD_COUNTED_TO,
         **_policy_part(policy),

@@ -51,6 +51,7 @@ class QueueSituation:
         decided_at: when the planner said so.
         live_workers: live workers that take jobs from this queue.
         silent_workers: workers for this queue whose heartbeat has stopped.
+        unknown_task: the job's task, where no live worker for this queue has a function for it.
         ahead: due jobs that a worker takes before this one; None when not counted.
         ahead_at_least: True when counting stopped at `ahead`.
     """
@@ -65,6 +66,7 @@ class QueueSituation:
     decided_at: datetime | None = None
     live_workers: int = 0
     silent_workers: int = 0
+    unknown_task: str = ""
     ahead: int | None = None
     ahead_at_least: bool = False
 
@@ -168,6 +170,18 @@ def _no_worker(job: WaitingJob, situation: QueueSituation, now: datetime) -> Ite
     yield Reason("no_worker", text)
 
 
+def _unknown_task(job: WaitingJob, situation: QueueSituation, now: datetime) -> Iterator[Reason]:
+    if situation.unknown_task and situation.live_workers:
+        yield Reason(
+            "unknown_task",
+            gettext(
+                "No live worker for queue “%(queue)s” has a task “%(task)s”, so each puts the job off; start one that has, "
+                "add the name to the “aliases” of the task that replaced it, or discard the job."
+            )
+            % {"queue": situation.queue, "task": situation.unknown_task},
+        )
+
+
 def _limit_reached(job: WaitingJob, situation: QueueSituation, now: datetime) -> Iterator[Reason]:
     if situation.max_running is not None and situation.running >= situation.max_running:
         yield Reason(
@@ -201,4 +215,4 @@ def _turn(situation: QueueSituation) -> Reason:
 
 
 _Rule = Callable[[WaitingJob, QueueSituation, datetime], Iterator[Reason]]
-_RULES: tuple[_Rule, ...] = (_attempts_spent, _paused, _scheduled, _no_worker, _limit_reached, _held)
+_RULES: tuple[_Rule, ...] = (_attempts_spent, _paused, _unknown_task, _scheduled, _no_worker, _limit_reached, _held)

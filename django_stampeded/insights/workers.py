@@ -73,6 +73,12 @@ def serves(worker: Worker, queue: str) -> bool:
     return queue in worker.queues
 
 
+def may_know(worker: Worker, task: str) -> bool:
+    """Whether a worker may have a function for this task: it says so, or says nothing of its tasks."""
+    said = worker.metadata.get("tasks") if isinstance(worker.metadata, dict) else None
+    return not isinstance(said, list) or task in said
+
+
 def notifications_of(worker: Worker) -> str:
     """What the worker says of its notifications: listening, or polling only. Empty for one that says nothing."""
     said = worker.metadata.get("notifications") if isinstance(worker.metadata, dict) else None

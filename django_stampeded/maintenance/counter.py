@@ -12,7 +12,7 @@ class Counter:
     """Folds counts."""
 
     name = "counter"
-    interval = 10.0
+    interval = 30.0
 
     def run_once(self, cur: Any) -> Report:
         """Fold what has gathered."""

@@ -1,4 +1,8 @@
-"""Fails the jobs that gave no sign of life for their expire_seconds, though their worker lives (expire in SQL)."""
+"""Fails the jobs that gave no sign of life for their expire_seconds, though their worker is on record as alive (expire in SQL).
+
+Our own workers touch what they run, so this is for jobs that nobody vouches for: a worker that can't beat, or one in another
+language that stopped to touch.
+"""
 
 from __future__ import annotations
 

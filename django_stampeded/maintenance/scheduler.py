@@ -25,6 +25,11 @@ from django_stampeded.timing import LATE_AFTER, Deed, decide
 
 logger = logging.getLogger("django_stampeded.maintenance")
 
+BUSY_S = 1.0
+"""Seconds between two rounds while schedules are due."""
+REST_S = 3.0
+"""Seconds between two rounds at most: a schedule that is new, edited or resumed may be due before the one that was next."""
+
 NEVER_AGAIN = "it has no next occurrence"
 
 # What is wrong with the row itself: bad data, a constraint, an exception that a trigger raised. The driver has no state for
@@ -33,17 +38,25 @@ _ROWS_OWN = ("22", "23", "P0")
 
 
 class Scheduler:
-    """Fires, `batch` schedules at a time. `now`: what time it is, by default by the database's clock."""
+    """Fires, `batch` schedules at a time. `now`: what time it is, by default by the database's clock.
+
+    While nothing is due it asks when the next schedule is, and rests until then, but no longer than REST_S.
+    """
 
     name = "scheduler"
-    interval = 1.0
 
     def __init__(self, batch: int = 100, now: Callable[[Due], datetime] = lambda due: due.now) -> None:
         self.batch = batch
+        self.interval = BUSY_S
         self._now = now
 
     def run_once(self, cur: Any) -> Report:
         """Fire one batch of what is due. An error that concerns one schedule is raised when the others have had their turn."""
+        until_due = schedule_functions.seconds_until_due(cur)
+        if until_due is None or until_due > 0:
+            self.interval = REST_S if until_due is None else min(until_due, REST_S)
+            return Report()
+        self.interval = BUSY_S
         keys = schedule_functions.due(cur, self.batch)
         done, failure = 0, None
         for key in keys:

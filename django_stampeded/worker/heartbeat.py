@@ -14,7 +14,7 @@ from uuid import UUID
 
 import django
 
-from django_stampeded import functions
+from django_stampeded import functions, registry
 from django_stampeded.process.link import Cursor
 from django_stampeded.process.loop import Loop
 from django_stampeded.process.outage import Outage
@@ -109,6 +109,7 @@ class Heartbeat(Loop):
             "poll_interval": options.poll_interval,
             "notifications": self.status,
             "except_queues": sorted(options.selection.excluded),
+            "tasks": sorted(registry.names()),
             "python": platform.python_version(),
             "django": django.get_version(),
         }

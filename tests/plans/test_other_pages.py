@@ -92,15 +92,12 @@ def test_reading_the_counts_stays_cheap_though_nobody_maintains(sql: SqlClient) 
         return int(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
 
     rows = "SELECT count(*) FROM stampeded_count_deltas"
-    for _ in range(MANY // 4):
-        sql.enqueue()
-    sql.run("VACUUM stampeded_count_deltas")  # autovacuum's part, which may come late
-    half, half_rows = cost(), sql.value(rows)  # type: ignore[arg-type]
-    for _ in range(MANY // 4):
-        sql.enqueue()
-    sql.run("VACUUM stampeded_count_deltas")
-    assert cost() <= half + 20 and cost() < 100
-    assert sql.value(rows) <= half_rows + 500 < 2000  # type: ignore[arg-type]
+    for _ in range(4):
+        for _ in range(1000):
+            sql.enqueue()
+        sql.run("VACUUM stampeded_count_deltas")  # autovacuum's part, which may come late
+        # About one statement in 256 folds: that 2,000 pass without one is as good as impossible.
+        assert sql.value(rows) < 2000 and cost() < 100  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("queues", [1, 300])

@@ -60,6 +60,11 @@ def test_a_limit_that_is_null_or_negative_is_refused(sql: SqlClient, limit: int 
     assert sql.counts() == {("a", "available"): 1}
 
 
+def test_claiming_from_null_queues_is_refused_in_a_sentence(sql: SqlClient) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="p_queues"):
+        sql.call("stampeded_claim_many", None, sql.worker, 1)
+
+
 def test_no_queue_no_room_and_an_unknown_queue_give_nothing(sql: SqlClient) -> None:
     sql.enqueue("a")
     assert claim_many(sql, [], 5) == []

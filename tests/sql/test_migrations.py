@@ -173,10 +173,9 @@ def test_another_role_works_with_the_rights_on_the_tables_alone(sql: SqlClient, 
 
 
 def told(text: str, part: str) -> str:
-    """The one line of the output that holds *part*; a traceback is no answer."""
+    """The line of the output that holds *part*; a traceback is no answer."""
     assert "Traceback" not in text
-    (line,) = [line for line in text.splitlines() if part in line]
-    return line
+    return next(line for line in text.splitlines() if part in line)
 
 
 def test_a_database_that_is_not_utf8_is_refused_in_one_sentence(server: Params) -> None:

@@ -247,3 +247,17 @@ def test_everything_read_can_be_written_as_json(make_job: Any) -> None:
     assert json.loads(json.dumps(asdict(insights.facts(found)), cls=DjangoJSONEncoder))["fingerprint"] == "ff"
     assert AuditEntry.objects.count() == 0
     assert Job.objects.count() == 1
+
+
+def test_a_job_that_no_live_worker_has_a_function_for_says_so(make_job: Any, make_worker: Any) -> None:
+    make_worker(queues=["*"], metadata={"tasks": ["shop.tasks.receipt"]})
+    job = make_job(task="shop.tasks.renamed")
+
+    def decisive() -> str:
+        found = insights.find(job.pk)
+        assert found is not None
+        return insights.facts(found).why[0].code
+
+    assert decisive() == "unknown_task"
+    make_worker(pid=8, queues=["*"])  # in another language, say: it lists no tasks
+    assert decisive() != "unknown_task"

@@ -15,6 +15,7 @@ from django_stampeded.maintenance.counter import Counter
 from django_stampeded.maintenance.expirer import Expirer
 from django_stampeded.maintenance.pruner import SMALLEST, OccurrencePruner, Pruner
 from django_stampeded.maintenance.reaper import Reaper
+from django_stampeded.maintenance.scheduler import BUSY_S, REST_S, Scheduler
 from django_stampeded.maintenance.service import Maintenance, Report, next_due
 from django_stampeded.process.outage import Outage
 from tests.testapp import tasks
@@ -249,3 +250,23 @@ def test_a_schema_that_is_not_installed_ends_the_process_with_the_cure(effects, 
         stopper = StopRequest()
         with pytest.raises(SchemaMismatch, match="manage.py migrate"):
             Process(roles, stopper.bell).run(stopper)
+
+
+@real_transactions
+def test_the_scheduler_rests_until_the_next_schedule_is_due_and_no_longer_than_it_may(effects):
+    scheduler = Scheduler()
+    insert = (
+        "INSERT INTO stampeded_schedules (key, queue, task, interval_secs, next_run_at) VALUES (%s, 'q', 't', 60, now() + %s)"
+    )
+    with connection.cursor() as cur:
+        scheduler.run_once(cur)
+        assert scheduler.interval == REST_S
+        rows(insert, "later", timedelta(minutes=5))
+        scheduler.run_once(cur)
+        assert scheduler.interval == REST_S
+        rows(insert, "soon", timedelta(seconds=2))
+        scheduler.run_once(cur)
+        assert 0 < scheduler.interval <= 2
+        rows(insert, "due", timedelta(seconds=-1))
+        assert scheduler.run_once(cur).done == 1
+        assert scheduler.interval == BUSY_S

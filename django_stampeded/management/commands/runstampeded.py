@@ -69,6 +69,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--except-queues", action="append", default=[], metavar="NAMES", help="Queues never to take jobs from."
         )
+        self._add_other_arguments(parser)
+
+    def _add_other_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--threads", metavar="N", help="Jobs that each process runs at a time (setting THREADS).")
         parser.add_argument(
             "--processes",

@@ -13,6 +13,9 @@ BEGIN
         RAISE EXCEPTION 'p_limit must be 0 or more, not %', coalesce(p_limit::text, 'null')
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    IF p_queues IS NULL THEN
+        RAISE EXCEPTION 'p_queues must name the queues to claim from, not null' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     IF p_limits IS NOT NULL AND cardinality(p_limits) <> cardinality(p_queues) THEN
         RAISE EXCEPTION 'p_limits must have one limit for each of p_queues' USING ERRCODE = 'invalid_parameter_value';
     END IF;

@@ -2,6 +2,7 @@
 CREATE OR REPLACE FUNCTION stampeded_delete(p_queue text, p_id uuid) RETURNS text
 LANGUAGE sql
 SET search_path FROM CURRENT
+SET plan_cache_mode = force_custom_plan
 AS $$
     DELETE FROM stampeded_jobs WHERE queue = p_queue AND id = p_id AND state NOT IN ('claimed', 'executing') RETURNING state
 $$;
