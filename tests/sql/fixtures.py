@@ -74,13 +74,17 @@ def server(django_test_environment: None) -> Params:
 @contextmanager
 def database(server: Params, name: str, options: str = "") -> Iterator[Params]:
     """An empty database of that name, dropped at the end."""
-    identifier = build.Identifier(name)
-    with psycopg.connect(**server, autocommit=True) as admin:
-        admin.execute(build.SQL("CREATE DATABASE {} " + options).format(identifier))  # type: ignore[arg-type]
-        try:
-            yield {**server, "dbname": name}
-        finally:
-            admin.execute(build.SQL("DROP DATABASE {} WITH (FORCE)").format(identifier))
+
+    def administer(statement: str) -> None:
+        # From the database that is always there: Django's test database may be dropped before this one.
+        with psycopg.connect(**{**server, "dbname": "postgres"}, autocommit=True) as admin:
+            admin.execute(build.SQL(statement).format(build.Identifier(name)))  # type: ignore[arg-type]
+
+    administer("CREATE DATABASE {} " + options)
+    try:
+        yield {**server, "dbname": name}
+    finally:
+        administer("DROP DATABASE {} WITH (FORCE)")
 
 
 @pytest.fixture(scope="session")
