@@ -6,6 +6,7 @@ import logging
 
 import psycopg
 import pytest
+from django.db import connection
 
 from django_stampeded import functions
 from django_stampeded.process.link import Link, Trouble, trouble
@@ -111,7 +112,8 @@ def test_an_outcome_that_the_database_refuses_holds_up_no_other(effects, monkeyp
 @real_transactions
 def test_an_idle_connection_that_the_server_drops_is_replaced(effects):
     """Case C67: idle_session_timeout."""
-    rows("ALTER ROLE CURRENT_USER SET idle_session_timeout = '300ms'")
+    here = f'ALTER ROLE CURRENT_USER IN DATABASE "{connection.settings_dict["NAME"]}"'  # others test beside us
+    rows(f"{here} SET idle_session_timeout = '300ms'")
     try:
         with working(poll_interval=1.0, heartbeat_interval=1.0):
             eventually(
@@ -120,7 +122,7 @@ def test_an_idle_connection_that_the_server_drops_is_replaced(effects):
             tasks.backends.enqueue_many([{"n": 1}] * 4)
             eventually(lambda: states() == {"completed": 4})
     finally:
-        rows("ALTER ROLE CURRENT_USER RESET idle_session_timeout")
+        rows(f"{here} RESET idle_session_timeout")
 
 
 @real_transactions
