@@ -21,6 +21,9 @@ class Batcher:
 
     def run_once(self, cur: Any) -> Report:
         """Look once."""
-        told = batch_functions.sweep_dependencies(cur, everything=self._runs % self.look_at_all == 0)
+        with cur.connection.transaction():  # of the isolation that the connection asks for
+            told = batch_functions.sweep_dependencies(cur, everything=self._runs % self.look_at_all == 0)
+        with cur.connection.transaction():
+            finished = batch_functions.finish_batches(cur)
         self._runs += 1
-        return Report(told + len(batch_functions.finish_batches(cur)))
+        return Report(told + len(finished))

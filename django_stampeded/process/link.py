@@ -111,6 +111,7 @@ class Link:
 
     def _connect(self) -> Connection:
         opened = psycopg.connect(**parameters(self.alias, self.role), autocommit=True, prepare_threshold=None)
+        opened.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # of explicit transactions, whatever the role's default
         role = connections[self.alias].settings_dict["OPTIONS"].get("assume_role")
         if role:
             opened.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))

@@ -86,7 +86,8 @@ class Acker(Loop):
         if not batches:
             return
         try:
-            batch_functions.finish_batches(self.link.cursor(), sorted(batches))
+            with self.link.connection().transaction():
+                batch_functions.finish_batches(self.link.cursor(), sorted(batches))
         except Exception as exc:  # the outcomes are on record; a connection that broke is noticed at its next use
             messages.batches_left(exc)
 

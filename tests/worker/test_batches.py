@@ -9,8 +9,10 @@ from datetime import timedelta
 import pytest
 from django.db import connection, transaction
 
-from django_stampeded import Batch, BatchFinished, InvalidOption
+from django_stampeded import Batch, BatchFinished, InvalidOption, chain
 from django_stampeded.maintenance.batcher import Batcher
+from django_stampeded.maintenance.service import Maintenance
+from django_stampeded.process.outage import Outage
 from tests.testapp import tasks
 from tests.worker.support import drain, eventually, real_transactions, rows, states, value, working
 
@@ -175,6 +177,25 @@ def test_a_callback_takes_no_option_that_it_could_not_keep(effects, option):
         Batch("wrong", on_complete=tasks.noop.using(**option))
     with pytest.raises(InvalidOption, match="on_complete takes a task"):
         Batch("wrong", on_complete=print)
+
+
+def test_a_stricter_isolation_by_default_keeps_no_batch_open(effects):
+    database = connection.settings_dict["NAME"]
+    with Batch("strict", on_complete=tasks.note_batch) as batch:
+        batch.enqueue(tasks.noop)
+    try:
+        rows(f"ALTER ROLE CURRENT_USER IN DATABASE \"{database}\" SET default_transaction_isolation = 'repeatable read'")
+        drain()
+        assert batch.finished
+        child = chain(tasks.noop, tasks.noop).enqueue()[1]
+        drain()
+        maintenance = Maintenance("default", [Batcher()], Outage())
+        maintenance.run_once()
+        maintenance.link.drop()
+        drain()
+        assert child.wait(timeout=10) is None
+    finally:
+        rows(f'ALTER ROLE CURRENT_USER IN DATABASE "{database}" RESET default_transaction_isolation')
 
 
 def test_the_batch_of_a_job_is_known_only_inside_it(effects):

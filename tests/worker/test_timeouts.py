@@ -50,6 +50,7 @@ def test_the_default_timeout_spares_the_tasks_that_want_none(effects):
             hasty, unhurried = tasks.sleep.using(max_attempts=1).enqueue(seconds=30), patient.enqueue()
             drain()
         finally:
+            registry._names.pop("tests.patient", None)
             registry._tasks.pop("tests.patient", None)
     assert column("failure_kind", hasty) == "timed_out"
     assert column("state", unhurried) == "completed"
