@@ -60,6 +60,7 @@ def before_job() -> None:
 def after_job() -> None:
     """Leave no transaction, no broken connection and no worn-out one to the next job."""
     for wrapper in connections.all(initialized_only=True):
+        wrapper.queries_log.clear()  # as after a request: with DEBUG, Django keeps thousands of statements a connection
         if wrapper.in_atomic_block:
             discard(wrapper)  # an interrupt struck inside atomic() and left it half-way
             continue

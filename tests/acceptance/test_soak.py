@@ -10,6 +10,8 @@ import pytest
 from tests.acceptance.project import Process, Project, eventually
 
 ROUNDS = 6
+THREADS = 8
+OF_OURS = 5  # claimer, acker, heartbeat, listener, maintenance
 JOBS = int(os.environ.get("SOAK_JOBS", "24000")) // ROUNDS
 """Jobs in each round. SOAK_JOBS=200000 takes as long as those jobs take."""
 MIXED = (
@@ -40,7 +42,7 @@ class Size:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="sizes of processes are read from /proc")
 @pytest.mark.timeout(3600)
 def test_a_worker_does_not_grow_with_the_jobs_it_has_run(project: Project) -> None:
-    worker = project.worker("--threads=8")
+    worker = project.worker(f"--threads={THREADS}")
     sizes = []
     for _ in range(ROUNDS):
         for task, args, share in MIXED:
@@ -55,6 +57,7 @@ def test_a_worker_does_not_grow_with_the_jobs_it_has_run(project: Project) -> No
     print(f"\n{ROUNDS * JOBS} jobs: " + "; ".join(map(repr, sizes)))
     assert last.resident_kib - warm.resident_kib < 20 * 1024
     assert last.threads <= warm.threads
-    assert last.connections <= warm.connections
-    assert last.files <= warm.files + 2  # a socket may be on its way out while another is opened
+    # Idle threads close their connections, so how many there are depends on the moment; the bound doesn't.
+    assert last.connections <= THREADS + OF_OURS
+    assert last.files - last.connections <= warm.files - warm.connections + 2
     assert worker.stop() == 0
