@@ -54,7 +54,8 @@ def test_sweeps_that_find_nothing_read_little(crowded: SqlClient) -> None:
     crowded.started()
     assert pages(crowded, "stampeded_reap") < 100
     assert pages(crowded, "stampeded_expire") < 100
-    assert pages(crowded, "stampeded_prune", 30 * DAY, 1000, 30 * DAY) < 100
+    # One statement for each final state, planned anew each time: catalog pages, and the same however many jobs there are.
+    assert pages(crowded, "stampeded_prune", 30 * DAY, 1000, 30 * DAY) < 200
     assert pages(crowded, "stampeded_claim_due_schedules") < 20
 
 

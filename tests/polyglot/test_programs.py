@@ -69,9 +69,10 @@ def test_node_runs_a_job_enqueued_by_name_alone(node_worker):
 
 def test_a_failure_in_node_is_recorded_and_retried_later_by_the_database(node_worker):
     job = task_by_name("text.refuse").using(queue_name="node").enqueue(reason="not today")
-    assert node_worker("node") == [{"job": str(job.id), "error": "not today"}]
+    said = node_worker("node")  # the back-off is random from 0 on, so a retry may come before the worker leaves
+    assert said == [{"job": str(job.id), "error": "not today"}] * max(1, len(said))
     failed = Job.objects.get(id=job.id)
-    assert (failed.state, failed.failure_kind, failed.attempt) == ("retryable", "raised", 1)
+    assert (failed.state, failed.failure_kind, failed.attempt) == ("retryable", "raised", len(said))
     assert failed.last_error.startswith("Error: not today")
 
 
