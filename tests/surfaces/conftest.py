@@ -9,10 +9,18 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from django_stampeded.models import Job, Worker
+from django_stampeded.models import Job, Schedule, Worker
 
 MakeUser = Callable[..., Any]
 MakeJob = Callable[..., Job]
+
+
+@pytest.fixture(autouse=True)
+def no_declared_schedule(request: pytest.FixtureRequest) -> None:
+    """A flush after some other test may have declared that test's schedules anew, as it does permissions."""
+    if request.node.get_closest_marker("django_db"):
+        request.getfixturevalue("db")
+        Schedule.objects.all().delete()
 
 
 @pytest.fixture
