@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import FrameType
@@ -60,7 +61,7 @@ class StopRequest:
         """Handle SIGTERM and SIGINT from now on. To be called in the main thread."""
         for number in TERMINATING:
             signal.signal(number, self._note)
-        os.register_at_fork(after_in_child=_as_before)
+        os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals, after_in_child=_as_before)
         return self
 
     def obey(self, child: Child) -> None:
@@ -90,10 +91,23 @@ class StopRequest:
         return 128 + self.signal if self.count > 1 else 0
 
 
+_held = threading.local()
+
+
+def _hold_signals() -> None:
+    """A signal between the fork and `_as_before` would meet our handler in the child, and Python forgets it there."""
+    _held.mask = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINATING)
+
+
+def _let_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _held.mask)
+
+
 def _as_before() -> None:
     """A child that a job forks is no worker: it must end when it is told to, as `multiprocessing` expects."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    _let_signals()
 
 
 @dataclass(frozen=True, kw_only=True)
