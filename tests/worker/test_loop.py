@@ -74,14 +74,19 @@ def test_the_same_error_over_and_over_is_logged_once(caplog):
 def test_lost_connections_are_told_once_and_their_end_once(caplog):
     with caplog.at_level(logging.INFO):
         ran(Failing(*[psycopg.OperationalError("refused") for _ in range(200)]))
-    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    assert [record.levelname for record in of_the_loop(caplog)] == ["WARNING", "INFO"]
+
+
+def of_the_loop(caplog):
+    """What the loop said; a job that an earlier test gave up may still have a word to say."""
+    return [record for record in caplog.records if record.name.startswith("django_stampeded.process")]
 
 
 @pytest.mark.parametrize("sqlstate", ["40001", "40P01", "55000", "55P03", "57014"])
 def test_a_passing_conflict_is_tried_again_without_a_word(caplog, sqlstate):
     with caplog.at_level(logging.INFO):
         ran(Failing(*[psycopg.errors.lookup(sqlstate)("busy") for _ in range(20)]))
-    assert caplog.records == []
+    assert of_the_loop(caplog) == []
 
 
 def test_a_database_that_will_not_do_ends_the_loop_with_its_reason():
