@@ -232,11 +232,15 @@ class Claimer(Loop):
     def _rest(self) -> float:
         """Seconds to sleep if nothing rings."""
         desk = self.desk
-        if self._crowded or (desk.waiting and not desk.parked):
-            return PATIENCE_S
-        if self._full:
-            return 0.0 if desk.room() > 0 else self.options.poll_interval
-        return min(self._look_at - monotonic(), self._longest())
+        return claims.rest(
+            stuck=self._crowded or bool(desk.waiting and not desk.parked),
+            full=self._full,
+            room=desk.room() if self._full else 0,
+            until_look=self._look_at - monotonic(),
+            quiet=self._longest(),
+            poll=self.options.poll_interval,
+            patience=PATIENCE_S,
+        )
 
     def _longest(self) -> float:
         """Seconds between two looks when all is quiet."""

@@ -135,6 +135,23 @@ def came_full(asked: Plan, deep: frozenset[str]) -> bool:
     return any(queue in deep and queue not in asked.tied for queue in asked.queues)
 
 
+def rest(*, stuck: bool, full: bool, room: int, until_look: float, quiet: float, poll: float, patience: float) -> float:
+    """Seconds until the next look, if nothing wakes us before; 0 or less for at once.
+
+    Args:
+        stuck: there is no room, or what was claimed waits for a thread: so long as `patience`, then it goes back.
+        full: the last claim left due jobs behind, so we go on as long as there is `room`, and else when some is made,
+            which rings; `poll` is for a ring that was lost.
+        until_look: seconds until the next job that we know of falls due, or is worth another try.
+        quiet: seconds between two looks when nothing is known.
+    """
+    if stuck:
+        return patience
+    if full:
+        return 0.0 if room > 0 else poll
+    return min(until_look, quiet)
+
+
 class Spell:
     """Whether enqueuers need to wake us, and how soon we look again by ourselves.
 

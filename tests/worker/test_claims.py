@@ -12,6 +12,7 @@ from django_stampeded.worker.claims import (
     came_full,
     deep_queues,
     plan,
+    rest,
 )
 
 
@@ -182,3 +183,21 @@ def test_looking_again_never_takes_longer_than_the_poll_interval():
     spell.claimed(full=True)
     spell.claimed(full=False)
     assert max(spell.next_look(0.01) for _ in range(10)) == 0.01
+
+
+@pytest.mark.parametrize(
+    ("why", "given", "seconds"),
+    [
+        ("no room, or jobs that no thread takes", {"stuck": True}, 2.0),
+        ("no room, though more is due", {"stuck": True, "full": True}, 2.0),
+        ("more is due and there is room", {"full": True, "room": 1}, 0.0),
+        ("more is due, and a job that ends will ring", {"full": True, "room": 0}, 5.0),
+        ("more is due, whatever the next look was to be", {"full": True, "room": 0, "until_look": 0.1}, 5.0),
+        ("the next job is due soon", {"until_look": 0.1}, 0.1),
+        ("the next job is due late", {"until_look": 900.0}, 1.0),
+        ("the next job is due already", {"until_look": -0.5}, -0.5),
+    ],
+)
+def test_the_rest_between_two_looks_depends_on_what_is_worth_looking_for(why, given, seconds):
+    usual = {"stuck": False, "full": False, "room": 0, "until_look": 9.0, "quiet": 1.0, "poll": 5.0, "patience": 2.0}
+    assert rest(**(usual | given)) == seconds, why
