@@ -10,11 +10,12 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 from uuid import UUID
 
 import django
 
-from django_stampeded import functions, registry
+from django_stampeded import functions
 from django_stampeded.process.link import Cursor
 from django_stampeded.process.loop import Loop
 from django_stampeded.process.outage import Outage
@@ -43,7 +44,8 @@ class BeatReport:
 class Heartbeat(Loop):
     """Registers the worker, beats for it and touches its jobs.
 
-    `tell` is called with each running lease that was cancelled elsewhere or is lost; `refused` when the database won't do.
+    `about` is what else is on record about the worker; `tell` is called with each running lease that was cancelled
+    elsewhere or is lost; `refused` when the database won't do.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Heartbeat(Loop):
         outage: Outage,
         desk: Desk,
         identity: Identity,
+        about: Mapping[str, Any],
         tell: Callable[[Lease], object],
         refused: Callable[[], None],
     ) -> None:
@@ -59,6 +62,7 @@ class Heartbeat(Loop):
         self.options = options
         self.desk = desk
         self.identity = identity
+        self.about = about
         self.tell = tell
         self.refused = refused
         self.status = "starting"
@@ -109,9 +113,9 @@ class Heartbeat(Loop):
             "poll_interval": options.poll_interval,
             "notifications": self.status,
             "except_queues": sorted(options.selection.excluded),
-            "tasks": sorted(registry.names()),
             "python": platform.python_version(),
             "django": django.get_version(),
+            **self.about,
         }
         self._told_status = self.status
         worker_id = functions.register_worker(cur, self.identity.hostname, self.identity.pid, options.selection.label, about)

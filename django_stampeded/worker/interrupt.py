@@ -24,7 +24,7 @@ from django_stampeded.process.wake import Wake
 from django_stampeded.states import FailureKind
 from django_stampeded.worker import messages
 from django_stampeded.worker.failure_text import LONGEST, clean
-from django_stampeded.worker.lease import Desk, Lease
+from django_stampeded.worker.lease import Lease, WorkerDesk
 from django_stampeded.worker.outcomes import Failed, JobTimeout
 
 TELL_S = 2.0
@@ -126,7 +126,7 @@ class Timekeeper(threading.Thread):
     called when a thread is lost to a job that does not end.
     """
 
-    def __init__(self, desk: Desk, gave_up: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, desk: WorkerDesk, gave_up: Callable[[], object] = lambda: None) -> None:
         super().__init__(name="stampeded-timekeeper", daemon=True)
         self.desk = desk
         self.gave_up = gave_up

@@ -17,7 +17,7 @@ from django_stampeded.worker import django_connections, messages
 from django_stampeded.worker.coroutines import perform_async
 from django_stampeded.worker.execution import Recipes, perform
 from django_stampeded.worker.interrupt import Guard, Timekeeper
-from django_stampeded.worker.lease import Desk, Lease
+from django_stampeded.worker.lease import Lease, WorkerDesk
 from django_stampeded.worker.outcomes import RELEASED, Outcome
 
 LINGER_S = 0.005
@@ -28,7 +28,7 @@ logger = logging.getLogger("django_stampeded.worker")
 class JobThread(threading.Thread):
     """One of the threads of a desk."""
 
-    def __init__(self, number: int, desk: Desk, recipes: Recipes, keeper: Timekeeper) -> None:
+    def __init__(self, number: int, desk: WorkerDesk, recipes: Recipes, keeper: Timekeeper) -> None:
         super().__init__(name=f"stampeded-job-{number}", daemon=True)
         self.desk = desk
         self.recipes = recipes
@@ -72,7 +72,7 @@ class JobThread(threading.Thread):
             self.lease = None
             if django_connections.in_use():
                 self._tidy()
-        self._observe(monotonic() - begin)
+        self.desk.observe(monotonic() - begin)
 
     def _run_coroutines(self, lease: Lease) -> None:
         """Run the job of a lease, an async one, and those async ones that follow, on one event loop."""
@@ -107,7 +107,7 @@ class JobThread(threading.Thread):
             self.lease = None
         if django_connections.in_use(self.ident):
             await sync_to_async(self._tidy)()
-        self._observe(monotonic() - begin)
+        self.desk.observe(monotonic() - begin)
 
     def _next_coroutine(self) -> Lease | None:
         """The next lease if its job is async; any other one stays where it is."""
@@ -142,12 +142,6 @@ class JobThread(threading.Thread):
     def _release(self, lease: Lease) -> None:
         logger.exception("The thread of job %s met an error of ours; the job is released.", lease.job.id)
         self.desk.settle(lease, RELEASED)
-
-    def _observe(self, seconds: float) -> None:
-        desk = self.desk
-        desk.pace.observe(seconds)
-        if desk.hungry and len(desk.waiting) <= desk.low:
-            desk.for_claimer.ring()
 
     def _tidy(self) -> None:
         try:

@@ -1,8 +1,8 @@
 """The jobs this process holds, from their claim to the recording of their outcome, and the threads' shared desk.
 
-Owns the hand-over between threads. The claimer puts leases on the desk, job threads take and start them, the acker
-records their outcomes and lets them go. A lease is in exactly one hand at a time: whoever takes it off the queue of
-waiting ones has it, and whoever settles it first decides its outcome.
+Owns the hand-over between threads. The claimer puts leases on the desk, whoever runs jobs takes them (a worker's job
+threads, the callers of a Puller), the acker records their outcomes and lets them go. A lease is in exactly one hand at a
+time: whoever takes it off the queue of waiting ones has it, and whoever settles it first decides its outcome.
 
 The containers are those whose single operations are atomic (deque, set), and bells wake whoever sleeps, so that a job
 of a few microseconds is not charged for locks. Nothing here touches the database.
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import count
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from django_stampeded.functions import Ack, ClaimedJob
@@ -79,27 +79,31 @@ def code_of(outcome: Outcome) -> int:
     return failed_as(outcome.kind) if isinstance(outcome, Failed) else PUT_OFF
 
 
+class Sleeper(Protocol):
+    """Whoever waits for a lease: a job thread, or the caller of a Puller. The bell wakes it."""
+
+    bell: Wake
+    is_parked: bool
+
+
 class Desk:
-    """What the threads of one worker share.
+    """What the threads share that claim jobs, run them and record their outcomes.
 
     Args:
-        threads: how many of them run jobs.
-        board: where to note for the supervisor which jobs have started, if there is one.
-        most_starts: so many jobs may start in all, None for any number.
+        threads: how many jobs run at a time.
+        board: where the supervisor sees which jobs have started, if there is one.
+
+    A subclass says which leases run, and how many more to hold.
     """
 
-    def __init__(self, threads: int, board: Board | None = None, most_starts: int | None = None) -> None:
+    def __init__(self, threads: int, board: Board | None = None) -> None:
         self.threads = threads
         self.board = board
-        self.most_starts = most_starts
-        self.started = 0
-        self._starts = count(1)
         self.waiting: deque[Lease] = deque()
         self.held: set[Lease] = set()
         self.outbox: deque[tuple[Lease, Outcome]] = deque()
         self.pace = claims.Pace()
-        self.crew: list[JobThread] = []
-        self.parked: deque[JobThread] = deque()
+        self.parked: deque[Sleeper] = deque()
         self.for_claimer = Wake()
         self.for_acker = Wake()
         self.hungry = False
@@ -109,25 +113,14 @@ class Desk:
         self.low = 0
         """With so few leases waiting, a hungry claimer wants to know."""
         self.closed = False
-        self.late = 0
-        """How many jobs ended after their outcome had been decided without them."""
 
     def running(self) -> list[Lease]:
         """The leases whose jobs run now and are not given up."""
-        return [lease for thread in self.crew if (lease := thread.lease) is not None and not lease.settled]
+        raise NotImplementedError
 
-    def busy(self) -> int:
-        """How many threads are not free for another job."""
-        return sum(thread.lease is not None for thread in self.crew)
-
-    def start(self, lease: Lease) -> bool:
-        """A thread is about to run the job of `lease`: says so on the board. False when no more jobs may start here."""
-        self.started = number = next(self._starts)
-        if self.most_starts is not None and number > self.most_starts:
-            return False
-        if self.board is not None:
-            lease.record = self.board.start(lease.job.id)
-        return True
+    def vacancies(self, ahead: int) -> int:
+        """How many more jobs to hold, where `ahead` of them may wait beyond those that run."""
+        raise NotImplementedError
 
     def room(self) -> int:
         """How many more jobs to hold."""
@@ -135,10 +128,13 @@ class Desk:
             return 0
         ahead = claims.ahead(self.pace.mean, self.threads)
         self.low = ahead // 2
-        if len(self.waiting) > self.low:
-            return 0
-        room = self.threads + ahead - len(self.waiting) - self.busy()
-        return room if self.most_starts is None else min(room, self.most_starts - self.started - len(self.waiting))
+        return 0 if len(self.waiting) > self.low else self.vacancies(ahead)
+
+    def observe(self, seconds: float) -> None:
+        """A job took so long, and there is room for another one."""
+        self.pace.observe(seconds)
+        if self.hungry and len(self.waiting) <= self.low:
+            self.for_claimer.ring()
 
     def held_by_queue(self) -> Counter[str]:
         """How many unsettled leases each queue has here."""
@@ -154,23 +150,23 @@ class Desk:
                 break
 
     def wake_one(self) -> bool:
-        """Wake one idle thread, the one that became idle last. False when none is.
+        """Wake one of those that wait, the one that began last. False when none does.
 
-        A thread that takes a lease while others wait passes the ring on, for its own may have been meant for those.
+        Whoever takes a lease while others wait passes the ring on, for its own may have been meant for those.
         """
         try:
-            thread = self.parked.pop()
+            sleeper = self.parked.pop()
         except IndexError:
             return False
-        thread.is_parked = False
-        thread.bell.ring()
+        sleeper.is_parked = False
+        sleeper.bell.ring()
         return True
 
-    def unpark(self, thread: JobThread) -> None:
-        """A thread that was about to sleep found work after all."""
-        thread.is_parked = False
+    def unpark(self, sleeper: Sleeper) -> None:
+        """One that was about to sleep found work after all."""
+        sleeper.is_parked = False
         with suppress(ValueError):  # somebody rings it at this moment, which does no harm
-            self.parked.remove(thread)
+            self.parked.remove(sleeper)
 
     def settle(self, lease: Lease, outcome: Outcome) -> bool:
         """Decide a lease's outcome and leave it for the acker. False when it was decided already."""
@@ -210,3 +206,38 @@ class Desk:
             return monotonic() - self.waiting[0].claimed_at
         except IndexError:
             return 0.0
+
+
+class WorkerDesk(Desk):
+    """The desk of a worker: job threads take the leases. `most_starts`: so many jobs may start in all, None for any number."""
+
+    def __init__(self, threads: int, board: Board | None = None, most_starts: int | None = None) -> None:
+        super().__init__(threads, board)
+        self.most_starts = most_starts
+        self.started = 0
+        self._starts = count(1)
+        self.crew: list[JobThread] = []
+        self.late = 0
+        """How many jobs ended after their outcome had been decided without them."""
+
+    def running(self) -> list[Lease]:
+        """The leases whose jobs run now and are not given up."""
+        return [lease for thread in self.crew if (lease := thread.lease) is not None and not lease.settled]
+
+    def busy(self) -> int:
+        """How many threads are not free for another job."""
+        return sum(thread.lease is not None for thread in self.crew)
+
+    def vacancies(self, ahead: int) -> int:
+        """How many more jobs to hold, where `ahead` of them may wait beyond one for each free thread."""
+        room = self.threads + ahead - len(self.waiting) - self.busy()
+        return room if self.most_starts is None else min(room, self.most_starts - self.started - len(self.waiting))
+
+    def start(self, lease: Lease) -> bool:
+        """A thread is about to run the job of `lease`: says so on the board. False when no more jobs may start here."""
+        self.started = number = next(self._starts)
+        if self.most_starts is not None and number > self.most_starts:
+            return False
+        if self.board is not None:
+            lease.record = self.board.start(lease.job.id)
+        return True

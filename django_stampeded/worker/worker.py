@@ -27,13 +27,12 @@ from django_stampeded.process.board import Board
 from django_stampeded.process.outage import Outage
 from django_stampeded.process.wake import Wake
 from django_stampeded.worker import messages
+from django_stampeded.worker.clerks import LEAVE_S
 from django_stampeded.worker.context import name_jobs_in_logs
 from django_stampeded.worker.crew import Crew
 from django_stampeded.worker.options import WorkerOptions
 from django_stampeded.worker.outcomes import RELEASED
 
-LEAVE_S = 1.5
-"""How long each step of leaving may take when there is nothing left to wait for but a database that is slow."""
 LOOK_S = 0.02
 
 
@@ -153,17 +152,15 @@ class Worker:
         handed_back = self._hand_back(crew)
         # Outcomes that can't be recorded cost a second run, so a database that is away may take the whole grace period.
         self._wait_while(lambda: not crew.acker.idle, max(deadline, monotonic() + LEAVE_S))
-        unrecorded = self._leave(crew)
+        unrecorded = crew.leave(lambda: crew.end_threads(LEAVE_S))
         self.crew = None
         return EndReport(released, handed_back, unrecorded)
 
     def _stop_claiming(self, crew: Crew, deadline: float) -> int:
         crew.desk.closed = True
-        crew.listener.stop()
-        crew.claimer.stop()
+        crew.stop_claiming()
         released = crew.desk.release_waiting()
         messages.stopping(len(crew.running()), released, max(0.0, deadline - monotonic()))
-        # A claim in flight may still come back; the claimer releases what it brings.
         self._wait_while(crew.claimer.is_alive, monotonic() + LEAVE_S)
         return released
 
@@ -171,21 +168,6 @@ class Worker:
         left = [lease for lease in crew.running() if crew.desk.settle(lease, RELEASED)]
         messages.handed_back(left)
         return len(left)
-
-    def _leave(self, crew: Crew) -> int:
-        crew.acker.stop()
-        crew.acker.join(LEAVE_S)
-        unrecorded = len(crew.acker.batch) + len(crew.desk.outbox)
-        if unrecorded:
-            messages.unrecorded(unrecorded)
-        crew.heartbeat.leave_row = unrecorded > 0
-        crew.heartbeat.stop()
-        crew.end_threads(LEAVE_S)
-        for loop in crew.loops:
-            if loop.is_alive():
-                loop.join(LEAVE_S if not self.outage.ongoing else LOOK_S)
-        messages.stopped(crew.identity.hostname)
-        return unrecorded
 
     def _wait_while(self, condition: Callable[[], bool], until: float) -> None:
         while condition() and not self._hurried and not self._at_once() and monotonic() < until:
