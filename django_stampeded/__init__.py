@@ -22,8 +22,10 @@ if TYPE_CHECKING:
         InvalidOption,
         InvalidSchedule,
         JobFailed,
+        LeaseFinished,
         LeaseLost,
         NoResult,
+        PullerClosed,
         RetryIn,
         SchemaMismatch,
         ServerTooOld,
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
         StampededError,
         UnknownTask,
     )
+    from django_stampeded.pulling.lease import Lease
+    from django_stampeded.pulling.puller import Puller
     from django_stampeded.tasks import Call, Task, aenqueue, aenqueue_many, enqueue, enqueue_many, task, task_by_name
     from django_stampeded.worker.context import JobContext, current_job
 
@@ -48,8 +52,12 @@ __all__ = [
     "InvalidSchedule",
     "JobContext",
     "JobFailed",
+    "Lease",
+    "LeaseFinished",
     "LeaseLost",
     "NoResult",
+    "Puller",
+    "PullerClosed",
     "RetryIn",
     "SchemaMismatch",
     "ServerTooOld",
@@ -73,6 +81,8 @@ _ELSEWHERE = {
     "Chain": "chains",
     "EnqueuedJob": "enqueueing",
     "JobContext": "worker.context",
+    "Lease": "pulling.lease",
+    "Puller": "pulling.puller",
     "Task": "tasks",
     "aenqueue": "tasks",
     "aenqueue_many": "tasks",

@@ -74,6 +74,14 @@ class LeaseLost(StampededError):
     """The job no longer belongs to this attempt: its results must not be written."""
 
 
+class LeaseFinished(StampededError):
+    """The lease has its outcome already: it takes one only."""
+
+
+class PullerClosed(StampededError):
+    """The Puller gives no more leases: it was stopped or closed, or belongs to the process that this one was forked from."""
+
+
 class BaseOutcome(Exception):
     """What a job raises to end its attempt on purpose. Not an error: nothing catches it but the worker."""
 

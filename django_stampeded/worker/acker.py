@@ -57,7 +57,7 @@ class Acker(Loop):
         """Wait for outcomes, then record those that are there."""
         if self.idle:
             self.wake.wait(3600.0)
-            if self.desk.hungry and not self.stopping:
+            if self.desk.expects_more and not self.stopping:
                 sleep(LINGER_S)
         self.run_once()
 
@@ -70,6 +70,7 @@ class Acker(Loop):
             return AckReport(0)
         refused = self._record(batch)
         for lease in refused:
+            lease.lost = lease.lost or not self._sent_before
             (messages.result_unsure(lease) if self._sent_before else messages.lease_lost(lease, late=True))
         report = AckReport(len(batch) - len(refused), refused)
         # Before the leases are let go: a worker that drains ends once it holds none, and a callback is a job for it.
@@ -115,6 +116,7 @@ class Acker(Loop):
                 if trouble(exc) is not Trouble.OTHER:
                     self._sent_before = True
                     raise
+                entry[0].lost = True
                 messages.unrecordable(entry[0], exc)
         return refused
 

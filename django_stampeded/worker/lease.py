@@ -130,6 +130,11 @@ class Desk:
         self.low = ahead // 2
         return 0 if len(self.waiting) > self.low else self.vacancies(ahead)
 
+    @property
+    def expects_more(self) -> bool:
+        """Whether other outcomes will soon follow the first ones."""
+        return self.hungry
+
     def observe(self, seconds: float) -> None:
         """A job took so long, and there is room for another one."""
         self.pace.observe(seconds)
