@@ -44,6 +44,19 @@ def seal_batch(cur: Any, batch_id: UUID) -> bool:
     return bool(cur.fetchone()[0])
 
 
+class Cancelled(NamedTuple):
+    """How many jobs of a batch were cancelled, and whether it has more that are not final."""
+
+    cancelled: int
+    more: bool
+
+
+def cancel_batch(cur: Any, batch_id: UUID, reason: str | None = None, limit: int = 1_000) -> Cancelled:
+    """Seals a batch, with those within it, and cancels up to `limit` of their jobs that are not final and that nobody locks."""
+    cur.execute("SELECT cancelled, more FROM stampeded_cancel_batch(%s::uuid, %s::text, %s::bigint)", [batch_id, reason, limit])
+    return Cancelled._make(cur.fetchone())
+
+
 def finish_batches(cur: Any, batch_ids: Sequence[UUID] | None = None) -> list[UUID]:
     """Enqueues the callbacks that are due, of all open batches or of these; returns the batches that have finished now.
 
@@ -79,6 +92,18 @@ def batch_counts(cur: Any, batch_id: UUID) -> dict[str, int]:
     """How many jobs a batch has in each state; states without jobs are left out."""
     cur.execute("SELECT state, n FROM stampeded_batch_counts WHERE batch_id = %s::uuid ORDER BY state", [batch_id])
     return dict(cur.fetchall())
+
+
+def counts_of_batches(cur: Any, batch_ids: Sequence[UUID]) -> dict[UUID, dict[str, int]]:
+    """`batch_counts` of several batches; those without jobs are left out."""
+    cur.execute(
+        "SELECT batch_id, state, n FROM stampeded_batch_counts WHERE batch_id = ANY (%s::uuid[]) ORDER BY state",
+        [list(batch_ids)],
+    )
+    found: dict[UUID, dict[str, int]] = {}
+    for batch_id, state, n in cur.fetchall():
+        found.setdefault(batch_id, {})[state] = n
+    return found
 
 
 def depend(cur: Any, queue: str, ids: Sequence[UUID], parents: Sequence[tuple[str, UUID]], on_discard: str) -> None:

@@ -7,6 +7,7 @@ Owns the public Batch. Counting the jobs, and the callback that comes exactly on
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -28,12 +29,15 @@ from django_stampeded.tasks import Call, Task, task_by_name
 
 logger = logging.getLogger("django_stampeded.batches")
 
+CANCEL_PAUSES_S = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.65)
+"""Between the tries to cancel what others lock: whoever records how jobs ended is through in an instant."""
+
 running_batch: ContextVar[tuple[UUID | None, str]] = ContextVar("stampeded_batch", default=(None, ""))
 """The batch of the job that this code runs in, and the alias of its database."""
 
 
 class Batch:
-    """Jobs that belong together. Opened by `with` or `open()`; it takes jobs until it has finished.
+    """Jobs that belong together. Opened by `with`, `async with` or `open()`; it takes jobs until it has finished.
 
     It finishes once it is sealed, all its jobs are completed, discarded or cancelled, and the batches within it have finished.
 
@@ -46,7 +50,7 @@ class Batch:
         meta: JSON of your own, kept with the batch.
         atomic: whether a `with` block is one transaction: an error inside then leaves nothing, and no job starts before the
             block has ended. Without, jobs start while others are being added, and an error leaves the batch open, with what
-            it has, for whoever finds it by its id to add the rest and seal it.
+            it has, for whoever finds it by its id to add the rest and seal it. `async with` takes False alone.
         using: a database alias, None for the router's choice.
 
     Raises InvalidOption for what is none of these.
@@ -161,6 +165,38 @@ class Batch:
         # Its jobs may all have ended before. After the commit, or else this one's own part would not be seen.
         transaction.on_commit(self._finish, using=self.using, robust=True)
 
+    def cancel(self, reason: str = "") -> int:
+        """Cancels its jobs that are not final, running ones too, and those of the batches within it; returns how many.
+
+        It is sealed by that, and finishes as any other batch with cancelled jobs. `reason` goes on record with each job. A job
+        whose own transaction holds it locked for longer than two seconds is left to run. Does nothing once it has finished.
+
+        Example: `Batch.get(id).cancel("the import was withdrawn")`
+        """
+        cancelled = 0
+        for pause in CANCEL_PAUSES_S:
+            time.sleep(pause)
+            done, more = self._cancel_free_ones(reason)
+            cancelled += done
+            if not more:
+                break
+        transaction.on_commit(partial(self._finish, within=True), using=self.using, robust=True)
+        return cancelled
+
+    async def acancel(self, reason: str = "") -> int:
+        """`cancel` for async code."""
+        return await sync_to_async(self.cancel)(reason)
+
+    def _cancel_free_ones(self, reason: str) -> tuple[int, bool]:
+        """Cancel what nobody locks, some at a time, so that no transaction is long."""
+        cancelled = 0
+        with connections[self.using].cursor() as cur:
+            while True:
+                done = batch_functions.cancel_batch(cur, self.id, reason.replace("\x00", "") or None)
+                cancelled += done.cancelled
+                if not done.cancelled or not done.more:
+                    return cancelled, done.more
+
     def counts(self) -> dict[str, int]:
         """How many of its jobs are in each state, exactly; states without jobs are left out. Once it has finished: then."""
         with connections[self.using].cursor() as cur:
@@ -207,6 +243,14 @@ class Batch:
             )
         self._leave(kind, exc, traceback)
 
+    async def __aenter__(self) -> Batch:
+        if self._block:
+            raise InvalidOption("An async block can't be one transaction: give the batch atomic=False, or use it by `with`.")
+        return await sync_to_async(self.__enter__)()
+
+    async def __aexit__(self, *error: Any) -> None:
+        await sync_to_async(self.__exit__)(*error)
+
     def _leave(self, *error: Any) -> None:
         block, self._transaction = self._transaction, None
         if block is not None:
@@ -219,9 +263,10 @@ class Batch:
             raise BatchFinished(f"Batch {self.id} is unknown in this database: it was rolled back, or is pruned.")
         return row
 
-    def _finish(self) -> None:
+    def _finish(self, within: bool = False) -> None:
+        """See whether it has finished; `within`: the batches within it first, which one finds by looking at all open ones."""
         with connections[self.using].cursor() as cur:
-            batch_functions.finish_batches(cur, [self.id])
+            batch_functions.finish_batches(cur, None if within else [self.id])
 
     def _mine(self, task: str | Task[..., Any]) -> Task[..., Any]:
         """The task with this batch as an option, made once for each: its statements are kept with it."""

@@ -59,6 +59,7 @@ FUNCTIONS = [
     "resolve_dependencies_v01",
     "depend_v01",
     "sweep_dependencies_v01",
+    "cancel_batch_v01",
     "enqueue_callback_v01",
     "finish_batches_v01",
     "store_results_v01",

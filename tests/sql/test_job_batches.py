@@ -254,3 +254,31 @@ def test_old_batches_are_pruned_but_not_within_an_open_one(sql: SqlClient) -> No
     finish(sql)
     sql.run("UPDATE stampeded_batches SET finished_at = now() - interval '40 days'")
     assert sql.call("stampeded_prune_results")[0][0] == 2
+
+
+def test_cancelling_a_batch_makes_of_each_job_what_cancelling_it_does(sql: SqlClient) -> None:
+    id = sealed(sql, p_on_complete=DONE)
+    columns = {"dedup_period": "day", "destination": "bank", "max_attempts": 3}
+    for queue, batch_id in (("alone", None), ("together", id)):
+        jobs = [sql.started(queue=queue, batch_id=batch_id, **columns, dedup_scope=str(n)) for n in range(3)]
+        sql.release(jobs[0])
+        sql.fail(jobs[1], "raised")
+    for job in sql.jobs("alone"):
+        sql.call("stampeded_cancel", "alone", job.id, "withdrawn 42")
+    assert sql.call("stampeded_cancel_batch", id, "withdrawn 42", 2) == [(2, True)]
+    assert sql.call("stampeded_cancel_batch", id, "withdrawn 42") == [(1, False)]
+    assert sql.call("stampeded_cancel_batch", id) == [(0, False)]
+    own = ("id", "queue", "batch_id", "inserted_at", "scheduled_at", "claimed_at", "heartbeat_at", "finished_at", "claimed_by")
+    alone, together = (
+        [
+            {
+                name: [{**each, "at": None} for each in value] if name == "errors" else value
+                for name, value in job._asdict().items()
+                if name not in (*own, "attempted_by", "dedup_key")
+            }
+            for job in sorted(sql.jobs(queue), key=lambda job: job.id)
+        ]
+        for queue in ("alone", "together")
+    )
+    assert alone == together and {job["state"] for job in together} == {"cancelled"}
+    assert finish(sql) == {id} and counts(sql, id) == {"cancelled": 3}

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import threading
 from collections import Counter
 from contextlib import ExitStack
 from datetime import timedelta
 
+import psycopg
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import connection, transaction
 
 from django_stampeded import Batch, BatchFinished, InvalidOption, chain
@@ -14,7 +19,7 @@ from django_stampeded.maintenance.batcher import Batcher
 from django_stampeded.maintenance.service import Maintenance
 from django_stampeded.process.outage import Outage
 from tests.testapp import tasks
-from tests.worker.support import drain, eventually, real_transactions, rows, states, value, working
+from tests.worker.support import column, drain, eventually, real_transactions, rows, states, value, working
 
 pytestmark = real_transactions
 
@@ -203,3 +208,71 @@ def test_the_batch_of_a_job_is_known_only_inside_it(effects):
     assert Batch.current() is None
     with pytest.raises(BatchFinished, match="not open yet"):
         Batch("closed").enqueue(tasks.noop)
+
+
+def test_cancelling_a_batch_ends_all_its_jobs_and_those_of_the_batches_within(effects):
+    outer = Batch("outer", on_complete=tasks.note_batch.using(queue_name="callbacks")).open()
+    inner = Batch("inner", parent=outer, on_complete=tasks.note_batch.using(queue_name="callbacks")).open()
+    ended = outer.enqueue(tasks.noop)
+    drain()
+    outer.enqueue_many(tasks.noop, [{}] * 2500)
+    first = inner.enqueue(tasks.noop)
+    inner.enqueue(tasks.noop.using(depends_on=[first]))
+    other = tasks.noop.enqueue()
+    with working("held", grace_period=0.1):
+        running = outer.enqueue(tasks.sleep.using(queue_name="held"), seconds=60)
+        eventually(lambda: column("state", running) == "executing")
+        told = outer.cancel("with\x00drawn")
+    # The job that depends on another one may have been discarded with that before.
+    assert told == 2501 + inner.counts()["cancelled"] and sum(inner.counts().values()) == 2
+    assert outer.counts() == {"completed": 1, "cancelled": 2501} and outer.succeeded is False
+    assert inner.finished and outer.finished
+    assert column("last_error", running) == "withdrawn"
+    assert column("state", other) == "available" and column("state", ended) == "completed"
+    assert sorted(name for name, _ in counts_in_callbacks()) == ["inner", "outer"]
+    assert outer.cancel() == 0
+
+
+def test_a_job_that_somebody_locks_for_a_moment_is_cancelled_too(effects):
+    with Batch("locked") as batch:
+        job = batch.enqueue(tasks.noop)
+    released = threading.Event()
+    with psycopg.connect(**connection.get_connection_params()) as other:
+        other.execute("SELECT FROM stampeded_jobs WHERE id = %s FOR UPDATE", [job.id])
+        threading.Timer(0.1, lambda: (other.rollback(), released.set())).start()
+        assert batch.cancel() == 1 and released.wait(60)
+    assert batch.counts() == {"cancelled": 1}
+
+
+def test_a_batch_in_async_code_is_sealed_at_the_end_of_its_block(effects):
+    async def enqueue() -> Batch:
+        async with Batch("async", atomic=False, on_complete=tasks.note_batch) as batch:
+            await batch.aenqueue(tasks.effect, n=1)
+            await batch.aenqueue_many(tasks.effect, [{"n": 2}])
+        return batch
+
+    batch = async_to_sync(enqueue)()
+    drain()
+    assert batch.finished and counts_in_callbacks() == [("async", '{"completed": 2}')]
+
+    async def one_transaction() -> None:
+        async with Batch("async"):
+            pass
+
+    with pytest.raises(InvalidOption, match="give the batch atomic=False"):
+        async_to_sync(one_transaction)()
+
+
+def test_a_large_batch_with_discards_calls_back_once_with_exact_counts(effects):
+    size = int(os.environ.get("STAMPEDED_BATCH_JOBS", "5000"))
+    with Batch("large", on_complete=tasks.note_batch, on_failure=tasks.note_batch, on_success=tasks.note_batch) as batch:
+        batch.enqueue_many(tasks.noop, ({"n": n} for n in range(size - size // 100)))
+        batch.enqueue_many(tasks.fail.using(max_attempts=1), ({} for _ in range(size // 100)))
+    with ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(working(threads=4))
+        eventually(lambda: batch.finished, "the batch to finish", timeout=240)
+    told = rows("SELECT meta #> '{batch,event}' #>> '{}', meta #>> '{batch,counts}' FROM stampeded_jobs WHERE batch_id IS NULL")
+    exact = {"completed": size - size // 100, "discarded": size // 100}
+    assert sorted(event for event, _ in told) == ["on_complete", "on_failure"]
+    assert json.loads(dict(told)["on_complete"]) == batch.counts() == exact
