@@ -22,6 +22,7 @@ MEASUREMENTS = {
     "w2": ("Enqueue in bulk (W2)", "enqueueing", "in_bulk"),
     "w3": ("Drain (W3)", "draining", "drained"),
     "w3rows": ("Drain jobs that touch the database (W3)", "rows", "rows_touched"),
+    "batch": ("Drain jobs of a batch", "draining", "batched"),
     "w4": ("Start a job (W4)", "latency", "started"),
     "w5": ("What a job leaves behind (W5)", "footprint", "footprint"),
     "idle": ("An idle worker", "latency", "idle"),

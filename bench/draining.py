@@ -6,6 +6,7 @@ job. Both are measured by the jobs' own rows, from the first claim to the last c
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from functools import partial
@@ -17,6 +18,8 @@ from bench.rounds import Line, Sizes, interleaved, rates
 THREADS = 8
 SECONDS = 240
 SINGLY = "a connection a thread, single claims and acks"
+ALONE = "runstampeded, without a batch"
+IN_BATCH = "runstampeded, one batch"
 WORKER = [
     *(sys.executable, "-m", "django", "runstampeded", "--drain", "--no-maintenance"),
     *("--queue", "bench", "--threads", str(THREADS), "--verbosity", "0"),
@@ -33,6 +36,39 @@ def drained(sizes: Sizes) -> list[Line]:
     }
     reached = interleaved(contenders, sizes.rounds)
     return rates(reached, SINGLY)
+
+
+def batched(sizes: Sizes) -> list[Line]:
+    """The same jobs, of which one in a hundred is discarded, alone and as one batch with a callback."""
+    contenders = {ALONE: partial(drain_mixed, sizes.batch), IN_BATCH: partial(drain_mixed, sizes.batch, in_batch=True)}
+    return rates(interleaved(contenders, sizes.rounds), ALONE, {IN_BATCH: "≥ 0.8"})
+
+
+def drain_mixed(count: int, *, in_batch: bool = False) -> float:
+    """Lets a worker process run jobs of which one in a hundred is discarded; returns its jobs a second.
+
+    Raises RuntimeError if a batch's callback did not come exactly once with the exact counts.
+    """
+    from bench.tasks import discarded, nothing
+    from django_stampeded import Batch
+
+    server.empty()
+    batch = Batch("bench", on_complete=nothing.using(queue_name="callbacks").with_args(n=0)).open() if in_batch else None
+    option = {} if batch is None else {"batch": batch.id}
+    failing = max(1, count // 100)
+    nothing.using(**option).enqueue_many({"n": n} for n in range(count - failing))
+    discarded.using(**option).enqueue_many({} for _ in range(failing))
+    if batch is not None:
+        batch.seal()
+    run_worker(WORKER)
+    if batch is not None:
+        told = server.value("SELECT jsonb_agg(meta #> '{batch,counts}')::text FROM stampeded_jobs WHERE queue = 'callbacks'")
+        if json.loads(told or "null") != [{"completed": count - failing, "discarded": failing}]:
+            raise RuntimeError(f"The callback came as {told}, not once with the exact counts.")
+    seconds = server.value(
+        "SELECT extract(epoch FROM max(finished_at) - min(claimed_at))::float FROM stampeded_jobs WHERE queue = 'bench'"
+    )
+    return count / seconds
 
 
 def drain(command: list[str], count: int, *, analyzed: bool = False, coroutine: bool = False) -> float:

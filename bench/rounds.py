@@ -20,6 +20,7 @@ class Sizes:
     single: int = 2_000
     bulk: int = 10_000
     drain: int = 10_000
+    batch: int = 10_000
     latency: int = 50
     plan: int = 100_000
     claims: int = 30
@@ -28,7 +29,7 @@ class Sizes:
     rounds: int = 5
 
 
-TINY = Sizes(single=20, bulk=50, drain=50, latency=3, plan=300, claims=2, idle_seconds=0.5, processes=2, rounds=1)
+TINY = Sizes(single=20, bulk=50, drain=50, batch=200, latency=3, plan=300, claims=2, idle_seconds=0.5, processes=2, rounds=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from django_stampeded import task
+from django_stampeded import Discard, task
 from example_project.imports.models import CsvImport
 
 QUEUE = "bench"
@@ -19,6 +19,12 @@ def nothing(n: int) -> None:
 @task(name="bench.nothing_async", queue_name=QUEUE)
 async def nothing_async(n: int) -> None:
     """A coroutine that does nothing."""
+
+
+@task(name="bench.discarded", queue_name=QUEUE)
+def discarded() -> None:
+    """A job that gives itself up."""
+    raise Discard("measured")
 
 
 @task(name="bench.touch_row", queue_name=QUEUE)

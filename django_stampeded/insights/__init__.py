@@ -4,6 +4,7 @@ Surfaces read through these names only, so that they agree; what changes somethi
 Nothing here takes longer as the job table grows: counts come from a view, rows from indexes, searches from a window.
 """
 
+from django_stampeded.insights.batches import BatchStatus, BatchView, batch, batches
 from django_stampeded.insights.clusters import Clusters, ErrorCluster, error_clusters
 from django_stampeded.insights.durations import in_words
 from django_stampeded.insights.errors import ErrorEntry, summary_of
@@ -26,6 +27,8 @@ from django_stampeded.insights.workers import (
 )
 
 __all__ = [
+    "BatchStatus",
+    "BatchView",
     "Clusters",
     "ErrorCluster",
     "ErrorEntry",
@@ -43,6 +46,8 @@ __all__ = [
     "WorkerStatus",
     "acts_on",
     "assess",
+    "batch",
+    "batches",
     "counts_by_queue",
     "error_clusters",
     "facts",

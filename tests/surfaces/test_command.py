@@ -13,8 +13,10 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
+from django_stampeded import Batch
 from django_stampeded.management.commands.stampeded import SUBCOMMANDS
 from django_stampeded.models import AuditEntry, Job, QueuePolicy, Schedule
+from tests.testapp import tasks
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +40,7 @@ def failing(*words: str) -> tuple[int, str]:
 
 
 def test_every_subcommand_that_only_looks_answers_on_an_empty_queue() -> None:
-    for name in ("stats", "list", "errors", "workers", "health", "schema", "cron"):
+    for name in ("stats", "list", "errors", "batches", "workers", "health", "schema", "cron"):
         assert run(name).strip()
         assert isinstance(run_json(name), dict)
 
@@ -161,7 +163,7 @@ def test_all_goes_on_until_nothing_is_left(make_job: Any, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["show", "nonsense"], "not a job's id"),
+        (["show", "nonsense"], "not an id"),
         (["show", str(uuid4())], "There is no job"),
         (["list", "--limit", "0"], "1 to 1000"),
         (["list", "--state", "nonsense"], "invalid choice"),
@@ -239,3 +241,32 @@ def test_an_old_schema_is_told_with_its_cure(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_every_subcommand_has_its_help() -> None:
     assert all(subcommand.help.endswith(".") for subcommand in SUBCOMMANDS.values())
+
+
+def test_batches_are_listed_and_shown_with_their_counts() -> None:
+    with (
+        Batch("import\x1b[2J", on_complete=tasks.note_batch, meta={"file": "a.csv", "token": "t0p"}) as outer,
+        Batch("pages", parent=outer) as inner,
+    ):
+        outer.enqueue_many(tasks.noop, [{}] * 3)
+    inner_job = inner.enqueue(tasks.noop)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT stampeded_cancel(%s, %s)", [inner_job.queue, inner_job.id])
+        cursor.execute("SELECT stampeded_finish_batches()")
+    open_one = Batch("open").open()
+
+    listed = run_json("batches")["batches"]
+    assert [(b["name"], b["stage"], b["ended"], b["jobs"]) for b in listed] == [
+        ("open", "open", 0, 0), ("pages", "failed", 1, 1), ("import\x1b[2J", "sealed", 0, 3),
+    ]  # fmt: skip
+    assert [b["name"] for b in run_json("batches", "--unfinished", "--limit", "1")["batches"]] == ["open"]
+    assert "0/3" in run("batches") and str(open_one.id) in run("batches")
+
+    shown = run_json("batches", str(outer.id))
+    assert shown["counts"] == {"available": 3} and shown["callbacks"] == {"on_complete": tasks.note_batch.name}
+    assert shown["meta"]["file"] == "a.csv" and shown["meta"]["token"] != "t0p"
+    assert [(b["id"], b["counts"]) for b in shown["within"]] == [(str(inner.id), {"cancelled": 1})]
+    text = run("batches", str(outer.id))
+    assert f"within it: {inner.id} failed pages 1/1" in text and "\x1b" not in text and "t0p" not in text
+    with pytest.raises(CommandError, match="There is no batch"):
+        run("batches", str(uuid4()))

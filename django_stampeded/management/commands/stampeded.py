@@ -91,7 +91,7 @@ def _job_id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise ArgumentTypeError(f"{text!r} is not a job's id, which is a UUID") from None
+        raise ArgumentTypeError(f"{text!r} is not an id, which is a UUID") from None
 
 
 def _age(text: str) -> timedelta:
@@ -126,6 +126,11 @@ def _selecting(parser: CommandParser) -> None:
 
 def _one_id(parser: CommandParser) -> None:
     parser.add_argument("id", type=_job_id, help="The job's id.")
+
+
+def _batch_id(parser: CommandParser) -> None:
+    parser.add_argument("id", nargs="?", type=_job_id, help="A batch's id; the newest batches when left out.")
+    parser.add_argument("--unfinished", action="store_true", help="Only those that have not finished.")
 
 
 def _ids(parser: CommandParser) -> None:
@@ -172,6 +177,7 @@ SUBCOMMANDS = {
     "list": Subcommand("The newest jobs.", reading.list_jobs, (_selecting, _limit_option)),
     "show": Subcommand("One job, and why it is not running.", reading.show, (_one_id, _queue_option)),
     "errors": Subcommand("Failed jobs grouped by what went wrong.", reading.errors, (_queue_option,)),
+    "batches": Subcommand("The newest batches, or one of them.", reading.batches, (_batch_id, _limit_option)),
     "workers": Subcommand("The workers and what they run.", reading.workers),
     "health": Subcommand("Exits with 0 when all is well, 1 when not.", reading.health, (_max_wait,)),
     "schema": Subcommand("Which SQL schema is installed and needed.", reading.schema_state),

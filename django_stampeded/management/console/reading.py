@@ -1,10 +1,11 @@
-"""The subcommands that only look: stats, list, show, errors, workers, health, schema. All facts come from `insights`."""
+"""The subcommands that only look, from stats and list to health and schema. All facts come from `insights`."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from django.core.management.base import CommandError
 from django.db import connections
@@ -78,6 +79,36 @@ def errors(alias: str, options: dict[str, Any]) -> Answer:
     if not found.complete:
         text += f"\nThe newest {found.examined} failed jobs were looked at; there are more."
     return Answer(asdict(found), text)
+
+
+def batches(alias: str, options: dict[str, Any]) -> Answer:
+    """The newest batches, or all about the one named."""
+    if options["id"] is not None:
+        return _batch(alias, options["id"])
+    found = insights.batches(options["limit"], unfinished=options["unfinished"], using=alias)
+    rows = [
+        [b.id, b.stage, b.name, f"{b.ended}/{b.jobs}", _failed(b), b.created_at.isoformat(timespec="seconds")] for b in found
+    ]
+    text = table(["id", "stage", "name", "ended", "failed", "created"], rows, "There are no batches.")
+    return Answer({"batches": [_batch_data(b) for b in found]}, text)
+
+
+def _batch(alias: str, id: UUID) -> Answer:
+    found = insights.batch(id, alias)
+    if found is None:
+        raise CommandError(f"There is no batch {id} in database “{alias}”: check the id, or it has been pruned.")
+    data = {**_batch_data(found.status), "callbacks": found.callbacks, "meta": found.meta}
+    lines = [f"{name}: {_shown(value)}" for name, value in data.items() if value not in (None, "", {}, [])]
+    lines += [f"within it: {b.id} {b.stage} {b.name} {b.ended}/{b.jobs}" for b in found.within]
+    return Answer({**data, "within": [_batch_data(b) for b in found.within]}, plain("\n".join(lines)))
+
+
+def _batch_data(batch: insights.BatchStatus) -> dict[str, Any]:
+    return {**asdict(batch), "stage": batch.stage, "jobs": batch.jobs, "ended": batch.ended}
+
+
+def _failed(batch: insights.BatchStatus) -> int:
+    return batch.counts.get(State.DISCARDED, 0) + batch.counts.get(State.CANCELLED, 0)
 
 
 def workers(alias: str, options: dict[str, Any]) -> Answer:
