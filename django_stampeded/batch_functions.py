@@ -163,8 +163,11 @@ def ending(cur: Any, queue: str, id: UUID) -> Ending:
 
 
 def results(cur: Any, ids: Sequence[UUID]) -> dict[UUID, Any]:
-    """What these jobs returned; those without a result are left out."""
-    cur.execute("SELECT job_id, value::text FROM stampeded_results WHERE job_id = ANY (%s::uuid[])", [list(ids)])
+    """What these jobs returned; those without a result, or whose result has expired, are left out."""
+    cur.execute(
+        "SELECT job_id, value::text FROM stampeded_results WHERE job_id = ANY (%s::uuid[]) AND expires_at > clock_timestamp()",
+        [list(ids)],
+    )
     return {id: json.loads(value) for id, value in cur.fetchall()}
 
 

@@ -8,7 +8,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection, transaction
 
-from django_stampeded import InvalidArguments, InvalidOption, JobFailed, NoResult, chain
+from django_stampeded import Batch, InvalidArguments, InvalidOption, JobFailed, NoResult, Puller, chain
 from django_stampeded.maintenance.batcher import Batcher
 from django_stampeded.maintenance.pruner import ResultPruner
 from tests.testapp import tasks
@@ -136,3 +136,21 @@ def test_wrong_chains_are_refused_before_anything_is_written(effects):
     with pytest.raises(InvalidOption, match="depends_on must be a list of enqueued jobs"):
         tasks.noop.using(depends_on=["x"])
     assert states() == {}
+
+
+def test_an_expired_result_of_a_parent_is_none_before_it_is_pruned_too(effects):
+    kept, expired = (tasks.add.enqueue(x=1, y=y) for y in (1, 2))
+    drain()
+    rows("UPDATE stampeded_results SET expires_at = now() - interval '1 second' WHERE job_id = %s", expired.id)
+    child = tasks.noop.using(depends_on=[expired, kept], queue_name="pulled").enqueue()
+    with Puller("pulled") as puller:
+        lease = puller.next(60)
+        assert lease.id == child.id and lease.parent_results == [None, 2]
+        lease.complete()
+
+
+def test_a_chain_may_run_in_a_batch_and_its_jobs_count(effects):
+    with Batch("chained") as batch:
+        chain(tasks.add.using(batch=batch).with_args(x=1, y=2), tasks.sum_of_parents.using(batch=batch)).enqueue()
+    drain()
+    assert batch.finished and batch.counts() == {"completed": 2}
