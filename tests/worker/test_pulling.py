@@ -357,6 +357,16 @@ def test_a_puller_is_one_worker_and_does_not_survive_a_fork(puller):
     assert column("state", lease) == "completed"
 
 
+def test_an_outcome_is_recorded_though_every_connection_of_the_puller_breaks(puller):
+    lease = one(puller)
+    lease.touch()
+    broken = rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'stampeded %'")
+    assert broken
+    lease.complete()
+    assert column("state", lease) == "completed"
+    one(puller).complete()
+
+
 @pytest.mark.parametrize("max_leases", [0, 1001, True, "8"])
 def test_a_puller_of_no_leases_is_refused(max_leases):
     with pytest.raises(InvalidOption, match="from 1 to 1000"):
