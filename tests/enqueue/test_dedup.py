@@ -233,7 +233,8 @@ def test_the_holder_is_found_by_the_unique_index_whatever_the_statistics_say(ana
             cursor.execute("ANALYZE stampeded_jobs")
         # Enough pages that reading all of them is no choice: of a table of one page, any plan reads that page.
         cursor.execute(
-            "INSERT INTO stampeded_jobs (queue, task, dedup_scope) SELECT 'default', 't', n::text FROM generate_series(1, 5000) n"
+            "INSERT INTO stampeded_jobs (queue, task, dedup_scope) "
+            "SELECT 'default', 't', n::text FROM generate_series(1, 5000) n"
         )
         if analyzed:
             cursor.execute("ANALYZE stampeded_jobs")
