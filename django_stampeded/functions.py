@@ -70,6 +70,12 @@ class Reclaimed(NamedTuple):
     worker_id: UUID | None
 
 
+class Heard(NamedTuple):
+    """What a worker's own row tells it."""
+
+    stop_requested: bool
+
+
 _CLAIM = f"SELECT {', '.join(ClaimedJob._fields)} FROM stampeded_claim_many(%s::text[], %s::uuid, %s::bigint, %s::bigint[])"
 _MANY = "(%s::uuid, %s::text[], %s::uuid[], %s::bigint[])"
 _ONE = "(%s::text, %s::uuid, %s::uuid, %s::bigint"
@@ -189,13 +195,15 @@ def deregister_worker(cur: Any, worker_id: UUID) -> None:
     cur.execute("DELETE FROM stampeded_workers WHERE id = %s::uuid", [worker_id])
 
 
-def heartbeat(cur: Any, worker_id: UUID) -> bool:
-    """Beats for a worker. False when its row is gone: it was taken for dead and must register anew."""
+def heartbeat(cur: Any, worker_id: UUID) -> Heard | None:
+    """Beats for a worker. None when its row is gone: it was taken for dead and must register anew."""
     cur.execute(
-        "UPDATE stampeded_workers SET last_heartbeat = clock_timestamp() WHERE id = %s::uuid RETURNING true",
+        "UPDATE stampeded_workers SET last_heartbeat = clock_timestamp() WHERE id = %s::uuid "
+        "RETURNING stop_requested_at IS NOT NULL",
         [worker_id],
     )
-    return cur.fetchone() is not None
+    row = cur.fetchone()
+    return None if row is None else Heard._make(row)
 
 
 def set_waiting(cur: Any, worker_id: UUID, waiting: bool) -> None:

@@ -21,6 +21,7 @@ from pgtrigger import compiler
 
 from django_stampeded import zones
 from django_stampeded.batch_models import BatchDelta, Dependency, Result
+from django_stampeded.count_models import CountDelta, QueueCount, Sample, Tally
 from django_stampeded.exceptions import InvalidSchedule
 from django_stampeded.states import FailureKind, State
 from django_stampeded.timing import Timing, timing
@@ -36,7 +37,9 @@ __all__ = [
     "QueueCount",
     "QueuePolicy",
     "Result",
+    "Sample",
     "Schedule",
+    "Tally",
     "Worker",
 ]
 
@@ -181,11 +184,13 @@ class Worker(models.Model):
     started_at = models.DateTimeField(_("started at"), db_default=Now())
     last_heartbeat = models.DateTimeField(_("last heartbeat"), db_default=Now())
     waiting = models.BooleanField(_("waiting"), db_default=True)
+    stop_requested_at = models.DateTimeField(_("asked to stop at"), null=True, editable=False)
 
     class Meta:
         db_table = "stampeded_workers"
         verbose_name = _("worker")
         verbose_name_plural = _("workers")
+        permissions = [("stop_worker", _("Can ask workers to stop"))]
 
     def __str__(self) -> str:
         return f"{self.hostname}:{self.pid}"
@@ -346,29 +351,6 @@ class CronOccurrence(models.Model):
 
     def __str__(self) -> str:
         return f"{self.cron_key_id} {self.occurrence_token}"
-
-
-class CountDelta(models.Model):
-    """A change of the counts. The table has no key; `queue` stands for one so that Django's flush knows the table."""
-
-    queue = models.TextField(primary_key=True)
-    state = models.TextField()
-    n = models.BigIntegerField()
-
-    class Meta:
-        db_table = "stampeded_count_deltas"
-
-
-class QueueCount(models.Model):
-    """How many jobs a queue has in a state; read only. `queue` alone is no key: use .values()."""
-
-    queue = models.TextField(primary_key=True)
-    state = models.TextField()
-    n = models.BigIntegerField()
-
-    class Meta:
-        managed = False
-        db_table = "stampeded_queue_counts"
 
 
 class AuditEntry(models.Model):

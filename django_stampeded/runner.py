@@ -4,7 +4,8 @@ Owns which roles run together and how a stop request reaches them. What each rol
 several such processes are watched over is supervisor/'s.
 
 Exit statuses: 0 after an orderly end, also when jobs had to be released because the grace period was over, and when
-everything is drained; 128 + the signal's number after a second signal; line.RECYCLED when a child wants to be replaced.
+everything is drained; 128 + the signal's number after a second signal; line.RECYCLED when a child wants to be replaced,
+line.STOPPED when an operator asked it to stop.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from django_stampeded.maintenance.declarer import Declarer
 from django_stampeded.maintenance.expirer import Expirer
 from django_stampeded.maintenance.pruner import OccurrencePruner, Pruner, ResultPruner
 from django_stampeded.maintenance.reaper import Reaper
+from django_stampeded.maintenance.sampler import Sampler
 from django_stampeded.maintenance.scheduler import Scheduler
 from django_stampeded.maintenance.service import Maintenance, Service
-from django_stampeded.process.line import AT_ONCE, LEAVING, READY, RECYCLED, REFUSED, RELIEVED, Child
+from django_stampeded.process.line import AT_ONCE, LEAVING, READY, RECYCLED, REFUSED, RELIEVED, STOPPED, Child
 from django_stampeded.process.outage import Outage
 from django_stampeded.process.retirement import Retirement
 from django_stampeded.process.wake import Wake
@@ -141,6 +143,7 @@ def services() -> Sequence[Service]:
         OccurrencePruner(),
         ResultPruner(),
         Counter(),
+        Sampler(),
     ]
 
 
@@ -159,6 +162,7 @@ class Process:
         self.worker = Worker(roles.worker, bell, outage, board) if roles.worker is not None else None
         self.retirement = Retirement(roles.max_jobs, roles.max_rss, has_successor=child is not None)
         self._told_ready = False
+        self._stopped = False
         self.maintenance: Maintenance | None = None
         if roles.maintenance:
             settle_s = 2 * settings.HEARTBEAT_INTERVAL
@@ -182,7 +186,9 @@ class Process:
             self.child.board.end_orderly()
         if refusal is not None:
             raise refusal
-        return RECYCLED if retired and self.child is not None else stop.status
+        if self.child is not None and not stop.count:
+            return RECYCLED if retired else STOPPED if self._stopped else 0
+        return stop.status
 
     def _work(self, stop: StopRequest) -> bool:
         """Wait until the process is to end. Whether that is because it was replaced, or must be."""
@@ -191,6 +197,11 @@ class Process:
             self.bell.wait(LOOK_S if retirement.watches else WAIT_S)
             worker = self.worker
             if worker is None:
+                if stop.relieved:
+                    return False
+                continue
+            if worker.stop_requested:
+                self._stop_worker(worker, stop)
                 continue
             if worker.is_registered and not self._told_ready:
                 self._told_ready = True
@@ -208,6 +219,16 @@ class Process:
         worker.retire()
         while not stop.count and not worker.is_idle:
             self.bell.wait(LOOK_S)
+
+    def _stop_worker(self, worker: Worker, stop: StopRequest) -> None:
+        """End the worker as a signal would; the process goes on where it has the maintenance."""
+        goes_on = "; the maintenance goes on" if self.maintenance is not None else ""
+        logger.info("This worker was asked to stop by an operator: it ends its jobs and claims no more%s.", goes_on)
+        worker.stop()
+        worker.join(lambda: stop.count > 1)
+        self._stopped = True
+        if self.maintenance is not None:
+            self.worker = None
 
     def _say(self, word: bytes) -> None:
         if self.child is not None:

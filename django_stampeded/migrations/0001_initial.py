@@ -18,6 +18,8 @@ TABLES = [
     "dependencies_v01",
     "results_v01",
     "count_deltas_v01",
+    "tallies_v01",
+    "samples_v01",
     "schedules_v01",
     "cron_occurrences_v01",
     "queue_policies_v01",
@@ -34,6 +36,7 @@ FUNCTIONS = [
     "partition_of_v01",
     "recount_batches_v01",
     "fold_batch_counts_v01",
+    "fold_tallies_v01",
     "fold_counts_v01",
     "join_batches_v01",
     "open_batch_v01",
@@ -74,6 +77,7 @@ FUNCTIONS = [
     "prune_v01",
     "prune_occurrences_v01",
     "heartbeat_v01",
+    "stop_worker_v01",
     "cancel_v01",
     "discard_v01",
     "retry_v01",
@@ -83,6 +87,7 @@ FUNCTIONS = [
     "pause_v01",
     "resume_v01",
     "next_due_v01",
+    "sample_v01",
     "queues_with_work_v01",
     "claim_due_schedules_v01",
     "set_aside_schedule_v01",
@@ -96,6 +101,7 @@ FUNCTIONS = [
     "run_schedule_v01",
     "vacuum_health_v01",
     "index_density_v01",
+    "long_transactions_v01",
     "partition_health_v01",
 ]
 
@@ -192,6 +198,47 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "db_table": "stampeded_results",
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Tally",
+                    fields=[
+                        ("queue", models.TextField(primary_key=True, serialize=False)),
+                        ("what", models.TextField()),
+                        ("n", models.BigIntegerField()),
+                    ],
+                    options={
+                        "db_table": "stampeded_tallies",
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Sample",
+                    fields=[
+                        (
+                            "pk",
+                            models.CompositePrimaryKey(
+                                "queue", "slot", blank=True, editable=False, primary_key=True, serialize=False
+                            ),
+                        ),
+                        ("queue", models.TextField()),
+                        ("slot", models.BigIntegerField()),
+                        ("at", models.DateTimeField()),
+                        ("seconds", models.FloatField(null=True)),
+                        ("available", models.BigIntegerField()),
+                        ("retryable", models.BigIntegerField()),
+                        ("executing", models.BigIntegerField()),
+                        ("oldest_waiting_secs", models.FloatField(null=True)),
+                        ("completed", models.BigIntegerField()),
+                        ("discarded", models.BigIntegerField()),
+                        ("cancelled", models.BigIntegerField()),
+                        ("failures", models.JSONField(db_default=models.Value({}, models.JSONField()))),
+                        (
+                            "final_counts",
+                            django.contrib.postgres.fields.ArrayField(base_field=models.BigIntegerField(), size=None),
+                        ),
+                    ],
+                    options={
+                        "db_table": "stampeded_samples",
                     },
                 ),
                 migrations.CreateModel(
@@ -653,11 +700,16 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         ("waiting", models.BooleanField(db_default=True, verbose_name="waiting")),
+                        (
+                            "stop_requested_at",
+                            models.DateTimeField(editable=False, null=True, verbose_name="asked to stop at"),
+                        ),
                     ],
                     options={
                         "verbose_name": "worker",
                         "verbose_name_plural": "workers",
                         "db_table": "stampeded_workers",
+                        "permissions": [("stop_worker", "Can ask workers to stop")],
                     },
                 ),
                 migrations.AddField(

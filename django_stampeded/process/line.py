@@ -22,6 +22,9 @@ MARK = "STAMPEDED_CHILD"
 RECYCLED = 86
 """The exit status of a child that wants to be replaced, as its parent knows it."""
 
+STOPPED = 87
+"""The exit status of a child that an operator asked to stop: it is not to be replaced."""
+
 # What a child says: it is registered; it wants to be replaced; the database won't do.
 READY, LEAVING, REFUSED = b"r", b"l", b"x"
 # What its parent says: end in order; end at once; somebody else has taken over.

@@ -71,9 +71,9 @@ class ChildProcess:
     def is_silent(self, seconds: float) -> bool:
         """Whether its heartbeat's thread has had no turn for so long though it runs: code in there keeps the others out.
 
-        One that was stopped (SIGSTOP) does not run.
+        One that was stopped (SIGSTOP) does not run, and one whose worker has left the list has no heartbeat.
         """
-        tick = self.board.last_tick
+        tick = self.board.last_tick if self.board.worker_id is not None else None
         return tick is not None and monotonic() - tick > seconds and not self._is_stopped()
 
     def _is_stopped(self) -> bool:

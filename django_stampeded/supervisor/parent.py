@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Protocol
 
-from django_stampeded.process.line import AT_ONCE, LEAVING, READY, RECYCLED, REFUSED, RELIEVED, STOP
+from django_stampeded.process.line import AT_ONCE, LEAVING, READY, RECYCLED, REFUSED, RELIEVED, STOP, STOPPED
 from django_stampeded.supervisor import messages
 from django_stampeded.supervisor.child import ChildProcess, exit_status, how_it_ended
 from django_stampeded.supervisor.pacing import Pacing
@@ -198,7 +198,7 @@ class Supervisor:
             seat.child = None
         else:
             seat.leaving.remove(child)
-        orderly = child.board.ended_orderly and code in (0, RECYCLED)
+        orderly = child.board.ended_orderly and code in (0, RECYCLED, STOPPED)
         if not child.board.is_settled:
             error = f"The worker process (pid {child.pid}) {how_it_ended(code)} while it ran this job."
             self.settler.take(Estate(child.board.worker_ids, child.board.records(), error, exit_status(code)))
@@ -216,7 +216,8 @@ class Supervisor:
         elif orderly:
             messages.ended(child.number, child.pid)
             if seat.child is None and seat.start_at < monotonic():
-                seat.start_at = NEVER if self.orders.drain and code == 0 else monotonic()
+                is_over = code == STOPPED or (self.orders.drain and code == 0)
+                seat.start_at = NEVER if is_over else monotonic()
                 if self.orders.drain and code == 0 and not self._open:
                     self._open = True
         else:

@@ -67,6 +67,7 @@ class Heartbeat(Loop):
         self.refused = refused
         self.status = "starting"
         self.leave_row = False
+        self.stop_requested = False
         self._due: float | None = None
         self._told_status: str | None = None
         self._checked = False
@@ -97,9 +98,12 @@ class Heartbeat(Loop):
         if worker_id is None:
             worker_id = self._register(cur)
             messages.registered(worker_id, self.options.selection, self.options.threads)
-        elif not functions.heartbeat(cur, worker_id):
+        elif (heard := functions.heartbeat(cur, worker_id)) is None:
             before, worker_id = worker_id, self._register(cur)
             messages.registered_anew(before, worker_id)
+        elif heard.stop_requested and not self.stop_requested:
+            self.stop_requested = True
+            self.identity.known()
         if self.status != self._told_status:
             status = self.status
             functions.describe_worker(cur, worker_id, {"notifications": status})

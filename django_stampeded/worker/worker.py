@@ -101,6 +101,11 @@ class Worker:
         return self.crew is not None and self.crew.identity.worker_id is not None
 
     @property
+    def stop_requested(self) -> bool:
+        """Whether an operator has asked this worker to stop, on its row."""
+        return self.crew is not None and self.crew.heartbeat.stop_requested
+
+    @property
     def stuck(self) -> int:
         """How many of its threads are lost to jobs that were given up and can't be ended."""
         return 0 if self.crew is None else self.crew.timekeeper.stuck

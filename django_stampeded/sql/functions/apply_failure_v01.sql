@@ -65,6 +65,7 @@ BEGIN
         END;
     END IF;
 
+    INSERT INTO stampeded_tallies (queue, what, n) VALUES (p_job.queue, p_kind, 1);
     UPDATE stampeded_jobs j
        SET state = v_state,
            attempt = v_attempt,

@@ -45,6 +45,9 @@ BEGIN
     ELSIF TG_OP = 'DELETE' THEN
         INSERT INTO stampeded_count_deltas (queue, state, n)
         SELECT queue, state, -count(*) FROM old_jobs GROUP BY queue, state;
+        INSERT INTO stampeded_tallies (queue, what, n)
+        SELECT queue, 'deleted ' || state, count(*) FROM old_jobs
+         WHERE state IN ('completed', 'discarded', 'cancelled') GROUP BY queue, state;
         IF EXISTS (SELECT FROM old_jobs WHERE batch_id IS NOT NULL) THEN
             INSERT INTO stampeded_batch_deltas (batch_id, state, n)
             SELECT batch_id, state, -count(*) FROM old_jobs

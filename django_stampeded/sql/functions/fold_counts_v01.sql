@@ -31,5 +31,5 @@ BEGIN
         SELECT queue, state, sum(n) FROM gone GROUP BY queue, state HAVING sum(n) <> 0
     )
     SELECT count(*) INTO v_folded FROM gone;
-    RETURN v_folded + stampeded_fold_batch_counts(p_crowd);
+    RETURN v_folded + stampeded_fold_batch_counts(p_crowd) + stampeded_fold_tallies();
 END $$;
