@@ -11,9 +11,11 @@ from django_stampeded.insights.errors import ErrorEntry, summary_of
 from django_stampeded.insights.health import Figures, Finding, assess, health
 from django_stampeded.insights.history import acts_on
 from django_stampeded.insights.jobs import JobFacts, facts, find
+from django_stampeded.insights.overview import LateSchedule, Overview, TenantLoad, overview
 from django_stampeded.insights.queues import QueueStatus, counts_by_queue, queues, total
 from django_stampeded.insights.reasons import QueueSituation, Reason, why_not_running
 from django_stampeded.insights.redaction import Limits, Redactor
+from django_stampeded.insights.samples import Charts, FailureRate, charts
 from django_stampeded.insights.selection import Selected, Selection, parse_id, recent_tasks, select
 from django_stampeded.insights.workers import (
     RunningJob,
@@ -29,13 +31,17 @@ from django_stampeded.insights.workers import (
 __all__ = [
     "BatchStatus",
     "BatchView",
+    "Charts",
     "Clusters",
     "ErrorCluster",
     "ErrorEntry",
+    "FailureRate",
     "Figures",
     "Finding",
     "JobFacts",
+    "LateSchedule",
     "Limits",
+    "Overview",
     "QueueSituation",
     "QueueStatus",
     "Reason",
@@ -43,11 +49,13 @@ __all__ = [
     "RunningJob",
     "Selected",
     "Selection",
+    "TenantLoad",
     "WorkerStatus",
     "acts_on",
     "assess",
     "batch",
     "batches",
+    "charts",
     "counts_by_queue",
     "error_clusters",
     "facts",
@@ -56,6 +64,7 @@ __all__ = [
     "in_words",
     "live_workers",
     "notifications_of",
+    "overview",
     "parse_id",
     "queues",
     "recent_tasks",

@@ -9,20 +9,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from django.db import connections
 from django.db.models import F, Max
 from django.db.models.functions import Now
+from django.utils import timezone
 from django.utils.translation import gettext
 
+from django_stampeded import watch_functions
+from django_stampeded.exceptions import SchemaMismatch, ServerTooOld
 from django_stampeded.insights.alias import chosen
 from django_stampeded.insights.durations import in_words
 from django_stampeded.insights.queues import QueueStatus, queues
+from django_stampeded.insights.samples import sampled_ago
 from django_stampeded.insights.workers import WorkerStatus, workers
 from django_stampeded.models import Schedule
+from django_stampeded.schema import check_schema
+from django_stampeded.watch_functions import LongTransaction, Vacuum
 
 TROUBLE = "trouble"
 NOTE = "note"
 LONGEST_WAIT = timedelta(minutes=5)
 SCHEDULE_LATE = timedelta(minutes=2)
+LONG_TRANSACTION = timedelta(minutes=5)
+SAMPLE_OLD = timedelta(minutes=1)
+VACUUM_OLD = timedelta(minutes=10)
+MANY_DEAD = 50_000
+"""Dead rows below this number slow no claim that anybody would notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +60,19 @@ class Figures:
         queues: every queue.
         workers: every registered worker.
         latest_schedule: how late the latest unpaused schedule is; None when none is late.
+        sampled_ago: when maintenance last took a sample; None when it never did.
+        vacuums: how far each partition is from its next autovacuum.
+        transactions: those that have been open for longer than LONG_TRANSACTION.
+        schema_problem: why this code can't work with the installed schema; then nothing else is known.
     """
 
     queues: Sequence[QueueStatus]
     workers: Sequence[WorkerStatus]
     latest_schedule: timedelta | None = None
+    sampled_ago: timedelta | None = None
+    vacuums: Sequence[Vacuum] = ()
+    transactions: Sequence[LongTransaction] = ()
+    schema_problem: str = ""
 
 
 def health(longest_wait: timedelta = LONGEST_WAIT, using: str | None = None) -> list[Finding]:
@@ -75,19 +95,31 @@ def health(longest_wait: timedelta = LONGEST_WAIT, using: str | None = None) -> 
 def gather(using: str | None = None) -> Figures:
     """The figures, in a fixed number of statements."""
     alias = chosen(using)
+    with connections[alias].cursor() as cursor:
+        try:
+            check_schema(cursor)
+        except (SchemaMismatch, ServerTooOld) as problem:
+            return Figures([], [], schema_problem=str(problem))
+        vacuums = watch_functions.vacuum_health(cursor)
+        transactions = watch_functions.long_transactions(cursor, LONG_TRANSACTION)
     late = Schedule.objects.using(alias).filter(paused=False, next_run_at__lt=Now())
     latest = late.aggregate(latest=Max(Now() - F("next_run_at")))["latest"]
-    return Figures(queues(alias), workers(alias), latest)
+    return Figures(queues(alias), workers(alias), latest, sampled_ago(alias), vacuums, transactions)
 
 
 def assess(figures: Figures, longest_wait: timedelta = LONGEST_WAIT) -> list[Finding]:
     """The findings for these figures, trouble first."""
+    if figures.schema_problem:
+        return [Finding(TROUBLE, "schema", figures.schema_problem)]
     found = [finding for queue in figures.queues for finding in _queue(queue, longest_wait)]
     found += [finding for worker in figures.workers for finding in _worker(worker)]
     late = figures.latest_schedule
     if late is not None and late > SCHEDULE_LATE:
         text = gettext("Schedules are late by %(age)s; check that a maintenance process runs.")
         found.append(Finding(TROUBLE, "schedules_late", text % {"age": in_words(late)}))
+    found += _maintenance(figures)
+    found += [finding for vacuum in figures.vacuums for finding in _vacuum(vacuum)]
+    found += [_transaction(each) for each in figures.transactions]
     return sorted(found, key=lambda finding: finding.level != TROUBLE)
 
 
@@ -120,3 +152,33 @@ def _worker(worker: WorkerStatus) -> list[Finding]:
         return [Finding(TROUBLE, "silent_worker", text % words)]
     text = gettext("Worker %(worker)s has stopped without signing off.")
     return [Finding(NOTE, "stopped_worker", text % words)]
+
+
+def _maintenance(figures: Figures) -> list[Finding]:
+    """Samples are what every maintenance process takes all the time, so that old ones tell that there is none."""
+    ago = figures.sampled_ago
+    if ago is None or ago < SAMPLE_OLD or not any(worker.alive for worker in figures.workers):
+        return []
+    text = gettext("No maintenance has run for %(age)s; start a process that has it, such as “manage.py runstampeded”.")
+    return [Finding(NOTE, "no_maintenance", text % {"age": in_words(ago)})]
+
+
+def _vacuum(vacuum: Vacuum) -> list[Finding]:
+    since = None if vacuum.last_autovacuum is None else timezone.now() - vacuum.last_autovacuum
+    if not vacuum.needs_vacuum or vacuum.dead_tuples < MANY_DEAD or (since is not None and since < VACUUM_OLD):
+        return []
+    text = gettext(
+        "Autovacuum is behind on %(table)s: %(dead)d dead rows slow every claim; see that autovacuum is on and that no "
+        "transaction stays open, or run VACUUM on it."
+    )
+    return [Finding(NOTE, "autovacuum_behind", text % {"table": vacuum.relname, "dead": vacuum.dead_tuples})]
+
+
+def _transaction(transaction: LongTransaction) -> Finding:
+    text = gettext(
+        "A transaction has been open for %(age)s (process %(pid)d, %(application)s) and keeps dead rows from being vacuumed; "
+        "end it there, or by “SELECT pg_terminate_backend(%(pid)d)”."
+    )
+    application = transaction.application or gettext("unnamed")
+    words = {"age": in_words(transaction.age), "pid": transaction.pid, "application": application}
+    return Finding(NOTE, "long_transaction", text % words)

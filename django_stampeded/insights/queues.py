@@ -35,6 +35,7 @@ class QueueStatus:
         paused_reason: why, as the operator put it.
         max_running: most jobs at once; None for no limit.
         verdict: the planner's word.
+        verdict_reason: why, as the planner put it.
         live_workers: live workers that take jobs from it.
     """
 
@@ -46,6 +47,7 @@ class QueueStatus:
     paused_reason: str = ""
     max_running: int | None = None
     verdict: str = "steady"
+    verdict_reason: str = ""
     live_workers: int = 0
 
     @property
@@ -142,4 +144,5 @@ def _policy_part(policy: QueuePolicy | None) -> dict[str, Any]:
         "paused_reason": policy.paused_reason or "",
         "max_running": policy.max_running,
         "verdict": policy.verdict,
+        "verdict_reason": policy.reason or "",
     }

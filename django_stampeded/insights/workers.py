@@ -14,9 +14,11 @@ from uuid import UUID
 
 from django.db.models import BooleanField, Case, QuerySet, Value, When
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from django_stampeded.conf import settings
 from django_stampeded.insights.alias import chosen
+from django_stampeded.insights.durations import in_words
 from django_stampeded.models import Job, Worker
 from django_stampeded.states import RUNNING
 
@@ -34,6 +36,12 @@ class RunningJob:
     state: str
     attempt: int
     since: datetime | None
+    tenant: str | None = None
+
+    @property
+    def since_words(self) -> str:
+        """For how long it has run, for people."""
+        return "" if self.since is None else in_words(timezone.now() - self.since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,7 @@ class WorkerStatus:
         running: the jobs that it holds.
         notifications: what it says of them, such as ``polling only``.
         trouble: what is wrong with its processes, such as ``keep dying``; for the entry of a supervisor.
+        stop_requested_at: since when an operator wants it to stop; None for one that may go on.
     """
 
     id: UUID
@@ -63,6 +72,12 @@ class WorkerStatus:
     running: Sequence[RunningJob] = ()
     notifications: str = ""
     trouble: str = ""
+    stop_requested_at: datetime | None = None
+
+    @property
+    def beat_words(self) -> str:
+        """How long ago it last gave a sign of life, for people."""
+        return in_words(timezone.now() - self.last_heartbeat)
 
 
 def serves(worker: Worker, queue: str) -> bool:
@@ -108,6 +123,7 @@ def workers(using: str | None = None) -> list[WorkerStatus]:
             running=tuple(held.get(row.id, ())),
             notifications=notifications_of(row),
             trouble=trouble_of(row),
+            stop_requested_at=row.stop_requested_at,
         )
         for row in rows
     ]
@@ -138,10 +154,10 @@ def running_by_worker(ids: Sequence[UUID], using: str | None = None) -> dict[UUI
         Job.objects.using(chosen(using))
         .filter(state__in=RUNNING, claimed_by__in=ids)
         .order_by("claimed_at", "id")
-        .values_list("claimed_by", "id", "queue", "task", "state", "attempt", "claimed_at")[:RUNNING_SHOWN]
+        .values_list("claimed_by", "id", "queue", "task", "state", "attempt", "claimed_at", "tenant_id")[:RUNNING_SHOWN]
     )
     held: dict[UUID, list[RunningJob]] = defaultdict(list)
-    for holder, job_id, queue, task, state, attempt, since in jobs:
+    for holder, *job in jobs:
         if holder is not None:
-            held[holder].append(RunningJob(job_id, queue, task, state, attempt, since))
+            held[holder].append(RunningJob(*job))
     return dict(held)

@@ -26,7 +26,7 @@ def test_a_sample_shows_what_waits_runs_and_since_when(sql: SqlClient) -> None:
     sql.enqueue(scheduled_at=timedelta(seconds=-90))
     sql.enqueue(scheduled_at=timedelta(days=1))
     sql.call("stampeded_sample")
-    row = sql.one("SELECT * FROM stampeded_samples")
+    row = sql.one("SELECT * FROM stampeded_samples WHERE queue <> ''")
     assert (row.queue, row.available, row.retryable, row.executing) == ("q", 2, 0, 1)
     assert row.oldest_waiting_secs >= 90
     assert row.seconds is None and (row.completed, row.discarded, row.failures) == (0, 0, {})
@@ -35,7 +35,7 @@ def test_a_sample_shows_what_waits_runs_and_since_when(sql: SqlClient) -> None:
 def test_a_job_for_later_is_not_waiting(sql: SqlClient) -> None:
     sql.enqueue(scheduled_at=timedelta(days=1))
     sql.call("stampeded_sample")
-    assert sql.one("SELECT * FROM stampeded_samples").oldest_waiting_secs is None
+    assert sql.one("SELECT * FROM stampeded_samples WHERE queue = 'q'").oldest_waiting_secs is None
 
 
 def test_what_ended_between_two_samples_counts_also_where_it_was_deleted(sql: SqlClient) -> None:
@@ -79,6 +79,21 @@ def test_retrying_a_final_job_is_no_negative_throughput(sql: SqlClient) -> None:
     assert (row.available, row.completed) == (1, 0)
 
 
+def test_the_row_of_no_queue_has_all_of_them_together(sql: SqlClient) -> None:
+    sql.enqueue("a")
+    sql.call("stampeded_sample")
+    sql.enqueue("b", scheduled_at=timedelta(seconds=-50))
+    for queue in ("a", "b"):
+        sql.fail(sql.claim(queue)[0], "raised")
+    row = sample(sql, "")
+    assert (row.available, row.retryable, row.executing, row.failures) == (0, 2, 0, {"raised": 2})
+
+
+def test_an_install_without_jobs_is_sampled_too(sql: SqlClient) -> None:
+    assert sql.call("stampeded_sample")[0][0] == 1
+    assert sample(sql, "").seconds > 0
+
+
 def test_an_idle_queue_leaves_rows_only_now_and_then(sql: SqlClient) -> None:
     sql.enqueue("busy")
     sql.complete(sql.started())
@@ -92,7 +107,7 @@ def test_a_slot_has_one_sample_whoever_takes_it(sql: SqlClient, connect: Connect
     sql.enqueue()
     others = [connect() for _ in range(4)]
     together(*(lambda each=each: each.call("stampeded_sample") for each in others))  # type: ignore[misc]
-    slots = sql.rows("SELECT slot, count(*) AS n FROM stampeded_samples GROUP BY slot")
+    slots = sql.rows("SELECT slot, count(*) AS n FROM stampeded_samples WHERE queue = 'q' GROUP BY slot")
     assert slots and all(row.n == 1 for row in slots)
 
 
@@ -101,18 +116,18 @@ def test_old_samples_go_and_those_of_a_clock_that_was_ahead(sql: SqlClient) -> N
     sql.call("stampeded_sample")
     sql.run(SHIFT, 1441, 1441)
     sql.call("stampeded_sample")
-    assert sql.value("SELECT count(*) FROM stampeded_samples") == 1
+    assert sql.value("SELECT count(*) FROM stampeded_samples") == 2
     sql.run(SHIFT, -9999, -9999)
     sql.call("stampeded_sample")
-    assert sql.value("SELECT count(*) FROM stampeded_samples WHERE at < now() + '1 minute'::interval") == 1
-    assert sql.value("SELECT count(*) FROM stampeded_samples") == 1
+    assert sql.value("SELECT count(*) FROM stampeded_samples WHERE at < now() + '1 hour'::interval") == 2
+    assert sql.value("SELECT count(*) FROM stampeded_samples") == 2
 
 
 def test_the_busiest_queues_get_a_row_where_there_are_too_many(sql: SqlClient) -> None:
     for number in range(5):
         sql.enqueue_many(number + 1, f"q{number}")
     sql.call("stampeded_sample", p_limit=2)
-    assert sorted(row.queue for row in sql.rows("SELECT queue FROM stampeded_samples")) == ["q3", "q4"]
+    assert sorted(row.queue for row in sql.rows("SELECT queue FROM stampeded_samples")) == ["", "q3", "q4"]
 
 
 def test_tallies_that_nobody_samples_stay_few(sql: SqlClient) -> None:

@@ -6,7 +6,8 @@
 -- job lowers its count, and a crash of the server those of an unlogged queue: that is never less than nothing.
 --
 -- Of the queues, the p_limit busiest get a row, and only where something is going on or has changed; an idle one gets a row
--- each ten minutes, so that its final counts are there to compare with. A clock that was set back leaves rows of the future.
+-- each ten minutes, so that its final counts are there to compare with. The row of the queue '' has all of them together, and
+-- tells that this slot was sampled. A clock that was set back leaves rows of the future, which go.
 CREATE OR REPLACE FUNCTION stampeded_sample(p_every interval DEFAULT '5 seconds', p_keep interval DEFAULT '2 hours',
                                             p_limit bigint DEFAULT 200)
 RETURNS bigint
@@ -20,12 +21,12 @@ DECLARE
     v_rows bigint;
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('stampeded_samples', 'stampeded_jobs'::regclass::oid::bigint))
-       OR EXISTS (SELECT FROM stampeded_samples WHERE slot = v_slot) THEN
+       OR EXISTS (SELECT FROM stampeded_samples WHERE queue = '' AND slot = v_slot) THEN
         RETURN 0;
     END IF;
     DELETE FROM stampeded_samples
      WHERE slot < v_slot - ceil(extract(epoch FROM p_keep) / extract(epoch FROM p_every)) OR slot > v_slot;
-    SELECT at INTO v_last FROM stampeded_samples ORDER BY slot DESC LIMIT 1;
+    SELECT at INTO v_last FROM stampeded_samples WHERE queue = '' ORDER BY slot DESC LIMIT 1;
 
     WITH picked AS MATERIALIZED (
         SELECT ctid FROM stampeded_tallies FOR UPDATE SKIP LOCKED
@@ -69,14 +70,26 @@ BEGIN
             OR earlier_slot < v_slot - ceil(600 / extract(epoch FROM p_every))
          ORDER BY available + retryable + executing + ended[1] + ended[2] + ended[3] DESC, queue
          LIMIT p_limit
+    ), with_age AS (
+        SELECT w.*, CASE WHEN due.at <= v_now THEN extract(epoch FROM v_now - due.at) END AS oldest
+          FROM worth_a_row w
+          CROSS JOIN LATERAL (SELECT CASE WHEN w.available + w.retryable > 0 THEN stampeded_next_due(w.queue) END AS at) due
     )
     INSERT INTO stampeded_samples (queue, slot, at, seconds, available, retryable, executing, oldest_waiting_secs,
                                    completed, discarded, cancelled, failures, final_counts)
-    SELECT w.queue, v_slot, v_now, extract(epoch FROM v_now - v_last), w.available, w.retryable, w.executing,
-           CASE WHEN due.at <= v_now THEN extract(epoch FROM v_now - due.at) END,
-           w.ended[1], w.ended[2], w.ended[3], CASE WHEN v_last IS NULL THEN '{}' ELSE w.failures END, w.final_counts
-      FROM worth_a_row w
-      CROSS JOIN LATERAL (SELECT CASE WHEN w.available + w.retryable > 0 THEN stampeded_next_due(w.queue) END AS at) due
+    SELECT queue, v_slot, v_now, extract(epoch FROM v_now - v_last), available, retryable, executing, oldest,
+           ended[1], ended[2], ended[3], CASE WHEN v_last IS NULL THEN '{}' ELSE failures END, final_counts
+      FROM with_age
+    UNION ALL
+    SELECT '', v_slot, v_now, extract(epoch FROM v_now - v_last), coalesce(sum(available), 0), coalesce(sum(retryable), 0),
+           coalesce(sum(executing), 0), (SELECT max(oldest) FROM with_age),
+           coalesce(sum(ended[1]), 0), coalesce(sum(ended[2]), 0), coalesce(sum(ended[3]), 0),
+           CASE WHEN v_last IS NULL THEN '{}' ELSE
+                coalesce((SELECT jsonb_object_agg(what, n)
+                            FROM (SELECT what, sum(n) AS n FROM told WHERE NOT starts_with(what, 'deleted ')
+                                   GROUP BY what) kinds), '{}') END,
+           '{0,0,0}'
+      FROM compared
     ON CONFLICT DO NOTHING;
     GET DIAGNOSTICS v_rows = ROW_COUNT;
     RETURN v_rows;

@@ -1,0 +1,155 @@
+"""The last ten minutes for the charts, from the samples that maintenance writes: no statement here touches the jobs.
+
+A slot without any sample is unknown (None), a queue without a row in a slot that was sampled was idle (0).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import F, Max, Sum
+from django.db.models.functions import Now
+
+from django_stampeded.insights.alias import chosen
+from django_stampeded.models import Sample
+
+WINDOW = timedelta(minutes=10)
+RECENT = timedelta(minutes=1)
+QUEUES_DRAWN = 7
+ALL = ""
+"""The queue that stands for all of them in the samples."""
+
+Line = list[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Charts:
+    """Lines over one axis of time; the first line of each chart is all queues together.
+
+    Args:
+        times: seconds since the epoch, one a sample.
+        queues: whose lines follow, in this order; the empty name stands for all queues.
+        depth: jobs that wait, due or not.
+        throughput: jobs completed a second.
+        oldest: seconds that the oldest due job has waited.
+        failure_kinds: what the lines of `failures` stand for.
+        failures: failures a minute.
+        sampled_ago: how long ago the latest sample was taken; None where there is none.
+    """
+
+    times: Sequence[float] = ()
+    queues: Sequence[str] = ()
+    depth: Sequence[Line] = ()
+    throughput: Sequence[Line] = ()
+    oldest: Sequence[Line] = ()
+    failure_kinds: Sequence[str] = ()
+    failures: Sequence[Line] = ()
+    sampled_ago: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRate:
+    """How often jobs failed in one way.
+
+    Args:
+        kind: a FailureKind.
+        last_minute: failures in the last minute.
+        per_minute: their average over the last ten.
+    """
+
+    kind: str
+    last_minute: int
+    per_minute: float
+
+
+def sampled_ago(using: str | None = None) -> timedelta | None:
+    """How long ago the latest sample was taken; None where there is none."""
+    newest = Sample.objects.using(chosen(using)).filter(queue=ALL).order_by("-slot").annotate(ago=Now() - F("at"))
+    ago: timedelta | None = newest.values_list("ago", flat=True).first()
+    return ago
+
+
+def charts(using: str | None = None) -> Charts:
+    """The charts of the last ten minutes, for all queues together and for the busiest ones; four statements.
+
+    Example:
+        >>> charts().queues[:2]
+        ['', 'mail']
+    """
+    alias = chosen(using)
+    samples = Sample.objects.using(alias)
+    last = samples.filter(queue=ALL).aggregate(slot=Max("slot"))["slot"]
+    if last is None:
+        return Charts()
+    every = _slot_seconds(samples.filter(queue=ALL, slot=last).values_list("at", flat=True)[0].timestamp(), last)
+    names = [ALL, *_busiest(samples.filter(slot__gt=last - RECENT.total_seconds() / every))]
+    first = last - int(WINDOW.total_seconds() / every) + 1
+    rows = samples.filter(queue__in=names, slot__gte=first, slot__lte=last).annotate(ago=Now() - F("at"))
+    by_queue: dict[str, dict[int, Sample]] = defaultdict(dict)
+    for row in rows:
+        by_queue[row.queue][row.slot] = row
+    return _drawn(names, by_queue)
+
+
+def failure_rates(drawn: Charts) -> list[FailureRate]:
+    """The same failures as numbers, the most frequent kind first. Pure."""
+    if not drawn.times:
+        return []
+    minutes = max(1.0, (drawn.times[-1] - drawn.times[0]) / 60)
+    found = []
+    for kind, line in zip(drawn.failure_kinds, drawn.failures, strict=True):
+        counted = _events(drawn.times, line)
+        recent = sum(n for at, n in zip(drawn.times, counted, strict=True) if at > drawn.times[-1] - RECENT.total_seconds())
+        found.append(FailureRate(kind, round(recent), sum(counted) / minutes))
+    return sorted(found, key=lambda rate: (-rate.per_minute, rate.kind))
+
+
+def _slot_seconds(at: float, slot: int) -> float:
+    """The length of a slot, told from a sample of it: its number counts slots since the epoch."""
+    return float(round(at / slot)) or 1.0
+
+
+def _busiest(recent: Any) -> list[str]:
+    loads = (
+        recent.exclude(queue=ALL)
+        .values("queue")
+        .annotate(load=Max(F("available") + F("retryable") + F("executing")) + Sum(F("completed") + F("discarded")))
+        .order_by("-load", "queue")
+    )
+    return sorted(row["queue"] for row in loads[:QUEUES_DRAWN])
+
+
+def _drawn(names: Sequence[str], by_queue: dict[str, dict[int, Sample]]) -> Charts:
+    known: Any = by_queue[ALL]
+    slots = sorted(known)
+
+    def lines(value: Callable[[Sample], float | None]) -> list[Line]:
+        return [[value(by_queue[name][slot]) if slot in by_queue[name] else 0 for slot in slots] for name in names]
+
+    kinds = sorted({kind for slot in slots for kind in known[slot].failures})
+    return Charts(
+        times=[known[slot].at.timestamp() for slot in slots],
+        queues=list(names),
+        depth=lines(lambda row: row.available + row.retryable),
+        throughput=lines(lambda row: None if not row.seconds else round(row.completed / row.seconds, 3)),
+        oldest=lines(lambda row: round(row.oldest_waiting_secs or 0, 1)),
+        failure_kinds=kinds,
+        failures=[[_per_minute(known[slot], kind) for slot in slots] for kind in kinds],
+        sampled_ago=known[slots[-1]].ago,
+    )
+
+
+def _per_minute(row: Sample, kind: str) -> float | None:
+    return None if not row.seconds else round(row.failures.get(kind, 0) * 60 / row.seconds, 3)
+
+
+def _events(times: Sequence[float], line: Line) -> list[float]:
+    """How many there were between each sample and the one before."""
+    counted = [0.0]
+    for place in range(1, len(times)):
+        counted.append((line[place] or 0) * (times[place] - times[place - 1]) / 60)
+    return counted
