@@ -21,10 +21,11 @@ from django_stampeded.actions.jobs import (
 )
 from django_stampeded.actions.queues import change_policy, pause, prune, resume
 from django_stampeded.actions.schedules import delete_schedule, pause_schedule, run_schedule, save_schedule
+from django_stampeded.actions.workers import stop_worker
 
 EVERY_ACTION = (
     *JOB_ACTIONS, "pause", "resume", "change_policy", "make_schedule", "change_schedule", "pause_schedule", "resume_schedule",
-    "run_schedule", "delete_schedule", "prune",
+    "run_schedule", "delete_schedule", "prune", "stop_worker",
 )  # fmt: skip
 """What stands in the audit's column of actions."""
 
@@ -53,4 +54,5 @@ __all__ = [
     "run_now",
     "run_schedule",
     "save_schedule",
+    "stop_worker",
 ]

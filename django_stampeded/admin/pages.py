@@ -137,15 +137,20 @@ class ReadingAdmin(ModelAdmin):
 
     def link(self, view: str, text: object, *arguments: object, query: str = "") -> SafeString | str:
         """A link to a page of this site; plain text where the site does not have that page."""
-        try:
-            url = reverse(f"admin:stampeded_{view}", args=arguments, current_app=self.admin_site.name)
-        except NoReverseMatch:
-            return str(text)
-        return format_html('<a href="{}{}">{}</a>', url, query, text)
+        return link_to(self.admin_site.name, view, text, *arguments, query=query)
 
     def job_link(self, job_id: UUID | None) -> SafeString | str:
         """A link to a job's page."""
         return self.link("job_change", job_id, quote(job_id)) if job_id else "—"
+
+
+def link_to(site: str, view: str, text: object, *arguments: object, query: str = "") -> SafeString | str:
+    """A link to one of our pages on the site of that name; plain text where the site does not have that page."""
+    try:
+        url = reverse(f"admin:stampeded_{view}", args=arguments, current_app=site)
+    except NoReverseMatch:
+        return str(text)
+    return format_html('<a href="{}{}">{}</a>', url, query, text)
 
 
 def quote_name(name: object) -> str:

@@ -16,6 +16,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from django_stampeded import actions, insights
+from django_stampeded.admin.overview import live_view
 from django_stampeded.admin.pages import ReadingAdmin
 from django_stampeded.models import QueuePolicy
 from django_stampeded.states import State
@@ -82,9 +83,15 @@ class QueuePolicyAdmin(ReadingAdmin):
         switch = self.admin_site.admin_view(self.switch_view)
         return [
             path("pause/", switch, {"pausing": True}, name="stampeded_queue_pause"),
+            path("live/", self.admin_site.admin_view(self.live_view), name="stampeded_live"),
             path("resume/", switch, {"pausing": False}, name="stampeded_queue_resume"),
             *super().get_urls(),
         ]
+
+    def live_view(self, request: HttpRequest) -> HttpResponse:
+        """What the overview polls; it stands among the queues' addresses since the app's index can't have any."""
+        request.current_app = self.admin_site.name
+        return live_view(request)
 
     def switch_view(self, request: HttpRequest, pausing: bool) -> HttpResponse:
         """Pauses or resumes the queue named in the POST; a name in the body needs no quoting."""

@@ -6,12 +6,13 @@ from django.contrib import admin
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.db.models import Model
 
+from django_stampeded.admin.batches import BatchAdmin
 from django_stampeded.admin.history import AuditEntryAdmin, CronOccurrenceAdmin
 from django_stampeded.admin.jobs import JobAdmin
 from django_stampeded.admin.queues import QueuePolicyAdmin
 from django_stampeded.admin.schedules import ScheduleAdmin
 from django_stampeded.admin.workers import WorkerAdmin
-from django_stampeded.models import AuditEntry, CronOccurrence, Job, QueuePolicy, Schedule, Worker
+from django_stampeded.models import AuditEntry, Batch, CronOccurrence, Job, QueuePolicy, Schedule, Worker
 
 PAGES: dict[type[Model], type[ModelAdmin]] = {
     Job: JobAdmin,
@@ -19,6 +20,7 @@ PAGES: dict[type[Model], type[ModelAdmin]] = {
     Worker: WorkerAdmin,
     Schedule: ScheduleAdmin,
     CronOccurrence: CronOccurrenceAdmin,
+    Batch: BatchAdmin,
     AuditEntry: AuditEntryAdmin,
 }
 

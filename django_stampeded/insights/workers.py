@@ -157,7 +157,7 @@ def running_by_worker(ids: Sequence[UUID], using: str | None = None) -> dict[UUI
         .values_list("claimed_by", "id", "queue", "task", "state", "attempt", "claimed_at", "tenant_id")[:RUNNING_SHOWN]
     )
     held: dict[UUID, list[RunningJob]] = defaultdict(list)
-    for holder, *job in jobs:
+    for holder, job_id, queue, task, state, attempt, since, tenant in jobs:
         if holder is not None:
-            held[holder].append(RunningJob(*job))
+            held[holder].append(RunningJob(job_id, queue, task, state, attempt, since, tenant))
     return dict(held)

@@ -1,0 +1,1 @@
+"""What our templates need beside what their views give them."""
