@@ -10,6 +10,7 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 
 from django_stampeded.models import Job, Schedule, Worker
+from tests.surfaces.browsing import browser, page  # noqa: F401  (fixtures)
 
 MakeUser = Callable[..., Any]
 MakeJob = Callable[..., Job]

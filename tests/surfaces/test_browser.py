@@ -3,72 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.test import override_settings
 from django.urls import reverse
 
 from django_stampeded.models import AuditEntry, Job
-
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-CSP = "default-src 'self'; frame-ancestors 'none'; form-action 'self'"
+from tests.surfaces.browsing import strict_policy
 
 pytestmark = pytest.mark.browser
 
 
-class StrictPolicy:
-    """Sends the strictest policy under every version of Django."""
-
-    def __init__(self, get_response: Any) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: Any) -> Any:
-        response = self.get_response(request)
-        response["Content-Security-Policy"] = CSP
-        return response
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if not os.path.exists(CHROMIUM):
-        if os.environ.get("CI"):
-            pytest.fail("Chromium is missing: install Debian's package “chromium”.")
-        pytest.skip("chromium is not installed")
-    from playwright.sync_api import sync_playwright
-
-    # Playwright keeps an event loop in this thread, which Django takes for an async caller: also while it flushes tables.
-    with sync_playwright() as playwright, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    context = browser.new_context(viewport={"width": 1300, "height": 1000})
-    opened = context.new_page()
-    complaints: list[str] = []
-
-    def hear(message: Any) -> None:
-        if message.type == "error" and not message.location["url"].endswith("/favicon.ico"):
-            complaints.append(message.text)
-
-    opened.on("console", hear)
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
-    opened.set_default_timeout(20_000)
-    yield opened
-    context.close()
-    assert not complaints
-
-
 @pytest.mark.django_db(transaction=True)
-def test_an_operator_finds_a_failed_job_and_retries_it(
-    page: Any, live_server: Any, make_user: Any, make_job: Any, settings: Any
-) -> None:
+def test_an_operator_finds_a_failed_job_and_retries_it(page: Any, live_server: Any, make_user: Any, make_job: Any) -> None:
     make_user("root", superuser=True, password="x")
     job = make_job(
         state="discarded",
@@ -79,8 +26,7 @@ def test_an_operator_finds_a_failed_job_and_retries_it(
         last_error="ValueError: no such order",
         errors=[{"at": "2026-01-02T03:04:05Z", "attempt": 3, "kind": "raised", "message": "ValueError: no such order"}],
     )
-    middleware = [f"{__name__}.StrictPolicy", *[name for name in settings.MIDDLEWARE if "csp" not in name]]
-    with override_settings(MIDDLEWARE=middleware):
+    with strict_policy():
         page.goto(live_server.url + reverse("admin:stampeded_job_changelist"))
         page.fill("#id_username", "root")
         page.fill("#id_password", "x")
