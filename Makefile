@@ -2,6 +2,7 @@
 #   make demo            the example shop with a worker and the dashboard; options go in ARGS="--once"
 #   make test            the everyday tests; with CI=true all of them, on every supported Django found
 #   make check           lint, types, import directions, missing migrations
+#   make screenshots     the pictures of the documentation, by a real browser
 #   make bench           the speed; never part of a test run
 PYTHON ?= python3
 ARGS ?=
@@ -16,7 +17,7 @@ SELECT = -m "not slow and not browser"
 MATRIX =
 endif
 
-.PHONY: demo test check bench setup test-main test-matrix format
+.PHONY: demo test check screenshots bench setup test-main test-matrix format
 
 setup:
 	@.ci/venv .venv "$(PYTHON)" -e ".[dev]"
@@ -37,6 +38,9 @@ check: setup
 
 format: setup
 	@$(RUN) -m ruff check --fix . && $(RUN) -m ruff format .
+
+screenshots: setup
+	@$(RUN) -m docs.screenshots
 
 bench: setup
 	@$(RUN) -m bench $(ARGS)

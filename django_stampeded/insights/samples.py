@@ -5,9 +5,9 @@ A slot without any sample is unknown (None), a queue without a row in a slot tha
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -37,7 +37,8 @@ class Charts:
         throughput: jobs completed a second.
         oldest: seconds that the oldest due job has waited.
         failure_kinds: what the lines of `failures` stand for.
-        failures: failures a minute.
+        failures: failures in the minute before each time.
+        failed: failures over the whole of the time, by kind.
         sampled_ago: how long ago the latest sample was taken; None where there is none.
     """
 
@@ -48,6 +49,7 @@ class Charts:
     oldest: Sequence[Line] = ()
     failure_kinds: Sequence[str] = ()
     failures: Sequence[Line] = ()
+    failed: Mapping[str, int] = field(default_factory=dict)
     sampled_ago: timedelta | None = None
 
 
@@ -88,11 +90,12 @@ def charts(using: str | None = None) -> Charts:
     every = _slot_seconds(samples.filter(queue=ALL, slot=last).values_list("at", flat=True)[0].timestamp(), last)
     names = [ALL, *_busiest(samples.filter(slot__gt=last - RECENT.total_seconds() / every))]
     first = last - int(WINDOW.total_seconds() / every) + 1
-    rows = samples.filter(queue__in=names, slot__gte=first, slot__lte=last).annotate(ago=Now() - F("at"))
+    before = int(RECENT.total_seconds() / every)  # what the first points look back on
+    rows = samples.filter(queue__in=names, slot__gte=first - before, slot__lte=last).annotate(ago=Now() - F("at"))
     by_queue: dict[str, dict[int, Sample]] = defaultdict(dict)
     for row in rows:
         by_queue[row.queue][row.slot] = row
-    return _drawn(names, by_queue)
+    return _drawn(names, by_queue, first)
 
 
 def failure_rates(drawn: Charts) -> list[FailureRate]:
@@ -100,11 +103,8 @@ def failure_rates(drawn: Charts) -> list[FailureRate]:
     if not drawn.times:
         return []
     minutes = max(1.0, (drawn.times[-1] - drawn.times[0]) / 60)
-    found = []
-    for kind, line in zip(drawn.failure_kinds, drawn.failures, strict=True):
-        counted = _events(drawn.times, line)
-        recent = sum(n for at, n in zip(drawn.times, counted, strict=True) if at > drawn.times[-1] - RECENT.total_seconds())
-        found.append(FailureRate(kind, round(recent), sum(counted) / minutes))
+    lines = zip(drawn.failure_kinds, drawn.failures, strict=True)
+    found = [FailureRate(kind, int(line[-1] or 0), drawn.failed[kind] / minutes) for kind, line in lines]
     return sorted(found, key=lambda rate: (-rate.per_minute, rate.kind))
 
 
@@ -123,14 +123,16 @@ def _busiest(recent: Any) -> list[str]:
     return sorted(row["queue"] for row in loads[:QUEUES_DRAWN])
 
 
-def _drawn(names: Sequence[str], by_queue: dict[str, dict[int, Sample]]) -> Charts:
-    known: Any = by_queue[ALL]
-    slots = sorted(known)
+def _drawn(names: Sequence[str], by_queue: dict[str, dict[int, Sample]], first: int) -> Charts:
+    known = by_queue[ALL]
+    slots = sorted(slot for slot in known if slot >= first)
+    last_minutes = {slot: _last_minute(known, slot) for slot in slots}
+    kinds = sorted({kind for counted in last_minutes.values() for kind in counted})
 
     def lines(value: Callable[[Sample], float | None]) -> list[Line]:
         return [[value(by_queue[name][slot]) if slot in by_queue[name] else 0 for slot in slots] for name in names]
 
-    kinds = sorted({kind for slot in slots for kind in known[slot].failures})
+    newest: Any = known[slots[-1]]
     return Charts(
         times=[known[slot].at.timestamp() for slot in slots],
         queues=list(names),
@@ -138,18 +140,17 @@ def _drawn(names: Sequence[str], by_queue: dict[str, dict[int, Sample]]) -> Char
         throughput=lines(lambda row: None if not row.seconds else round(row.completed / row.seconds, 3)),
         oldest=lines(lambda row: round(row.oldest_waiting_secs or 0, 1)),
         failure_kinds=kinds,
-        failures=[[_per_minute(known[slot], kind) for slot in slots] for kind in kinds],
-        sampled_ago=known[slots[-1]].ago,
+        failures=[[last_minutes[slot][kind] for slot in slots] for kind in kinds],
+        failed={kind: sum(known[slot].failures.get(kind, 0) for slot in slots) for kind in kinds},
+        sampled_ago=newest.ago,
     )
 
 
-def _per_minute(row: Sample, kind: str) -> float | None:
-    return None if not row.seconds else round(row.failures.get(kind, 0) * 60 / row.seconds, 3)
-
-
-def _events(times: Sequence[float], line: Line) -> list[float]:
-    """How many there were between each sample and the one before."""
-    counted = [0.0]
-    for place in range(1, len(times)):
-        counted.append((line[place] or 0) * (times[place] - times[place - 1]) / 60)
+def _last_minute(known: Mapping[int, Sample], slot: int) -> Counter[str]:
+    """Failures by kind in the minute that this slot ends."""
+    counted: Counter[str] = Counter()
+    since = known[slot].at - RECENT
+    while slot in known and known[slot].at > since:
+        counted.update(known[slot].failures)
+        slot -= 1
     return counted

@@ -142,3 +142,15 @@ def test_a_server_that_is_away_is_told_and_the_page_goes_on_when_it_is_back(page
         page.unroute("**/live/")
         page.wait_for_selector("[data-state=live]", state="attached")
         eventually(lambda: page.inner_text("#stampeded-live") == "Live")
+
+
+def test_charts_keep_to_their_place_in_a_narrow_window_too(page: Any, live_server: Any, root: Client) -> None:
+    outside = """() => [...document.querySelectorAll('.stampeded-chart:not([hidden])')].filter(
+        figure => figure.querySelector('canvas').getBoundingClientRect().right > figure.getBoundingClientRect().right).length"""
+    with strict_policy(), sampling():
+        tasks.sleep.using(queue_name="mail").enqueue(seconds=0)
+        open_overview(page, live_server, root)
+        page.wait_for_function("() => document.querySelectorAll('.stampeded-chart:not([hidden]) canvas').length === 3")
+        for width in (1300, 380):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_function(f"() => ({outside})() === 0")

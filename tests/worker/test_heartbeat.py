@@ -112,3 +112,10 @@ def test_two_workers_of_one_host_and_process_id_never_take_each_other_for_themse
         eventually(lambda: value("SELECT count(*) FROM stampeded_workers WHERE hostname = 'app' AND pid = 1") == 2)
         assert one.crew.identity.worker_id not in ids
         assert two.crew.identity.worker_id in ids
+
+
+def test_a_request_to_stop_on_its_row_reaches_the_worker(effects):
+    with working(heartbeat_interval=0.1) as worker:
+        assert not worker.stop_requested
+        rows("SELECT stampeded_stop_worker(%s)", worker.crew.identity.worker_id)
+        eventually(lambda: worker.stop_requested)

@@ -58,11 +58,14 @@
 
   function show(anew) {
     if (typeof uPlot === "undefined") return;
-    for (const figure of root.querySelectorAll("[data-chart]")) {
+    const figures = [...root.querySelectorAll("[data-chart]")];
+    for (const figure of figures) {  // all of them before any is drawn: they share the width
+      const chart = drawing.charts[figure.dataset.chart];
+      figure.hidden = !chart || !drawing.times.length || !chart.lines.length;
+    }
+    for (const figure of figures.filter((figure) => !figure.hidden)) {
       const name = figure.dataset.chart;
       const chart = drawing.charts[name];
-      figure.hidden = !chart || !drawing.times.length || !chart.lines.length;
-      if (figure.hidden) continue;
       const known = plots[name];
       const lines = JSON.stringify(chart.lines);
       if (known && !anew && known.lines === lines) {
@@ -115,15 +118,15 @@
     if (timer === null) timer = setTimeout(ask, every * Math.min(10, 2 ** failures));
   }
 
-  function size() {
-    for (const name of Object.keys(plots)) {
-      const box = document.querySelector("#stampeded-chart-" + name + " .stampeded-canvas");
-      plots[name].plot.setSize({ width: Math.max(200, box.clientWidth), height: 180 });
+  const resized = new ResizeObserver(function (boxes) {
+    for (const { target } of boxes) {
+      const known = plots[target.parentElement.dataset.chart];
+      if (known && target.clientWidth) known.plot.setSize({ width: target.clientWidth, height: 180 });
     }
-  }
+  });
+  for (const box of root.querySelectorAll(".stampeded-canvas")) resized.observe(box);
 
   show(true);
-  window.addEventListener("resize", size);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show(true));
   new MutationObserver(() => show(true)).observe(document.documentElement, { attributeFilter: ["data-theme"] });
   if (root.dataset.live) {
