@@ -57,7 +57,7 @@ urlpatterns = [path("own/", own_site.urls)]
 
 def addresses(*extra: str) -> list[str]:
     names = ["job_changelist", "job_errors", "queuepolicy_changelist", "worker_changelist", "schedule_changelist"]
-    names += ["cronoccurrence_changelist", "auditentry_changelist"]
+    names += ["cronoccurrence_changelist", "auditentry_changelist", "batch_changelist"]
     return [reverse(f"admin:stampeded_{name}") for name in names] + list(extra)
 
 

@@ -14,7 +14,7 @@ from django_stampeded.models import AuditEntry, Job, QueuePolicy, Schedule, Work
 
 pytestmark = pytest.mark.django_db
 
-LISTS = ["job", "queuepolicy", "worker", "schedule", "cronoccurrence", "auditentry"]
+LISTS = ["job", "queuepolicy", "worker", "schedule", "cronoccurrence", "auditentry", "batch"]
 OPERATIONS = {
     "retry": "retry_job",
     "run_now": "run_job",
@@ -96,7 +96,7 @@ def test_jobs_are_neither_added_nor_edited_nor_deleted_by_djangos_own_pages(root
     assert Job.objects.get(pk=job.pk).state == "available"
 
 
-@pytest.mark.parametrize("name", ["worker", "auditentry", "cronoccurrence"])
+@pytest.mark.parametrize("name", ["worker", "auditentry", "cronoccurrence", "batch"])
 def test_what_is_only_to_read_cannot_be_written(root: Client, make_worker: Any, name: str) -> None:
     key = {"worker": make_worker().pk}.get(name, 1)
     assert root.post(reverse(f"admin:stampeded_{name}_add"), {}).status_code == 403

@@ -33,8 +33,9 @@ def main() -> list[str]:
             wrong.append(f"{what}: {got!r} instead of {wanted!r}")
 
     names = ("job_changelist", "job_errors", "queuepolicy_changelist", "queuepolicy_add", "worker_changelist")
-    names += ("schedule_changelist", "cronoccurrence_changelist", "auditentry_changelist")
+    names += ("schedule_changelist", "cronoccurrence_changelist", "auditentry_changelist", "batch_changelist", "live")
     pages = [reverse(f"admin:stampeded_{name}") for name in names]
+    pages.append(reverse("admin:app_list", args=["stampeded"]))
     pages.append(reverse("admin:stampeded_job_change", args=[failed.pk]))
     pages.append(reverse("admin:stampeded_job_history", args=[failed.pk]))
     pages.append(reverse("admin:stampeded_worker_change", args=[worker.pk]))
@@ -67,6 +68,7 @@ def main() -> list[str]:
     expect("change policy", client.post(change, {"max_running": "4"}).status_code, 302)
     expect("limit", QueuePolicy.objects.using("queue").get(pk="elsewhere").max_running, 4)
     expect("switch", client.post(reverse("admin:stampeded_queue_pause"), {"queue": "elsewhere"}).status_code, 302)
+    expect("stop", client.post(reverse("admin:stampeded_worker_stop", args=[worker.pk])).status_code, 302)
     for words in (["stats"], ["list"], ["show", str(failed.pk)], ["health"], ["schema"], ["resume", "elsewhere"]):
         try:
             call_command("stampeded", *words, stdout=io.StringIO())
@@ -74,7 +76,7 @@ def main() -> list[str]:
             wrong.append(f"{words}: exit code {ended.code}")
     acts = list(AuditEntry.objects.using("queue").order_by("id").values_list("action", flat=True))
     wanted = ["retry", "cancel", "pause_schedule", "make_schedule", "change_schedule", "delete_schedule"]
-    wanted += ["change_policy", "change_policy", "pause", "resume"]
+    wanted += ["change_policy", "change_policy", "pause", "stop_worker", "resume"]
     expect("audit", acts, wanted)
     return wrong
 
