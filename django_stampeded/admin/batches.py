@@ -26,7 +26,7 @@ class BatchChangeList(FixedChangeList):
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         self.result_list = list(self.result_list)
-        attach_progress(self.result_list, self.alias)
+        attach_status(self.result_list, self.alias)
 
 
 class BatchAdmin(ReadingAdmin):
@@ -46,11 +46,11 @@ class BatchAdmin(ReadingAdmin):
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Batch | None:
         batch: Batch | None = super().get_object(request, object_id, from_field)
         if batch is not None:
-            attach_progress([batch], self.alias)
+            attach_status([batch], self.alias)
         return batch
 
     @admin.display(description=_("stands"))
-    def standing(self, batch: Batch) -> str:
+    def standing(self, batch: Any) -> str:
         if batch.finished_at is not None:
             return gettext("completed") if batch.succeeded else gettext("ended with failures")
         if batch.sealed_at is None:
@@ -59,16 +59,16 @@ class BatchAdmin(ReadingAdmin):
 
     @admin.display(description=_("progress"))
     def progress(self, batch: Any) -> SafeString:
-        percent = batch.progress.percent
+        percent = batch.status.percent
         return format_html('<progress max="100" value="{}" aria-label="{}%"></progress> {}%', percent, percent, percent)
 
     @admin.display(description=_("jobs"))
     def jobs(self, batch: Any) -> str:
-        return f"{batch.progress.ended}/{batch.progress.total}"
+        return f"{batch.status.ended}/{batch.status.jobs}"
 
     @admin.display(description=_("jobs"))
     def states(self, batch: Any) -> str:
-        counts = batch.progress.counts
+        counts = batch.status.counts
         return ", ".join(f"{state.value}: {counts[state]}" for state in State if counts.get(state)) or "—"
 
     @admin.display(description=_("parent batch"))
@@ -94,8 +94,7 @@ def _json(value: Any) -> SafeString:
     return format_html("<pre>{}</pre>", pretty(insights.Redactor(settings.REDACT).value(value)))
 
 
-def attach_progress(batches: list[Any], alias: str) -> None:
-    """Notes on each batch how far it is."""
-    found = insights.batch_progress([batch.pk for batch in batches], alias)
-    for batch in batches:
-        batch.progress = found.get(batch.pk, insights.BatchProgress())
+def attach_status(batches: list[Any], alias: str) -> None:
+    """Notes on each batch where it stands."""
+    for batch, status in zip(batches, insights.batch_statuses(batches, alias), strict=True):
+        batch.status = status

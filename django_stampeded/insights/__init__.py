@@ -4,7 +4,7 @@ Surfaces read through these names only, so that they agree; what changes somethi
 Nothing here takes longer as the job table grows: counts come from a view, rows from indexes, searches from a window.
 """
 
-from django_stampeded.insights.batches import BatchStatus, BatchView, batch, batches
+from django_stampeded.insights.batches import BatchStatus, BatchView, batch, batch_statuses, batches
 from django_stampeded.insights.clusters import Clusters, ErrorCluster, error_clusters
 from django_stampeded.insights.durations import in_words
 from django_stampeded.insights.errors import ErrorEntry, summary_of
@@ -54,6 +54,7 @@ __all__ = [
     "acts_on",
     "assess",
     "batch",
+    "batch_statuses",
     "batches",
     "charts",
     "counts_by_queue",

@@ -52,6 +52,11 @@ class BatchStatus:
         return sum(self.counts.get(state, 0) for state in FINAL)
 
     @property
+    def percent(self) -> int:
+        """Whole percents of its jobs that have ended, 0 where it has none."""
+        return 100 * self.ended // self.jobs if self.jobs else 0
+
+    @property
     def stage(self) -> str:
         """`open` until it is sealed, `sealed` until it has finished, then `succeeded` or `failed`."""
         if self.finished_at is not None:
@@ -90,7 +95,7 @@ def batches(limit: int = 50, *, unfinished: bool = False, using: str | None = No
     rows = Batch.objects.using(alias).order_by("-id")
     if unfinished:
         rows = rows.filter(finished_at=None)
-    return _statuses(rows[:limit], alias)
+    return batch_statuses(rows[:limit], alias)
 
 
 def batch(id: UUID, using: str | None = None) -> BatchView | None:
@@ -100,14 +105,15 @@ def batch(id: UUID, using: str | None = None) -> BatchView | None:
     if row is None:
         return None
     within = Batch.objects.using(alias).filter(parent_id=id).order_by("id")[:MOST_WITHIN]
-    status, *inner = _statuses([row, *within], alias)
+    status, *inner = batch_statuses([row, *within], alias)
     jobs = {event: getattr(row, event) for event in batch_functions.EVENTS}
     callbacks = {event: job["task"] for event, job in jobs.items() if job is not None}
     return BatchView(status, Redactor(settings.REDACT).value(row.meta), callbacks, inner)
 
 
-def _statuses(rows: Iterable[Batch], alias: str) -> list[BatchStatus]:
-    found = list(rows)
+def batch_statuses(rows: Iterable[Batch], using: str | None = None) -> list[BatchStatus]:
+    """Where each of these batches stands, in their order: one statement for all of their counts."""
+    alias, found = chosen(using), list(rows)
     with connections[alias].cursor() as cursor:
         counts = batch_functions.counts_of_batches(cursor, [row.pk for row in found]) if found else {}
     return [

@@ -287,5 +287,5 @@ def test_batches_are_listed_with_their_progress_and_in_constant_statements(root:
         Batch.objects.create(name=f"b{number}")
     assert statements() == before
     done = Batch.objects.create(name="done", finished_at=timezone.now(), succeeded=True, counts={"completed": 3})
-    assert insights.batch_progress([done.pk])[done.pk].percent == 100
+    assert insights.batch_statuses([done])[0].percent == 100
     assert Job.objects.count() == 4
