@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from pgtrigger import compiler
 
 from django_stampeded import zones
-from django_stampeded.batch_models import BatchDelta, Dependency, Result
+from django_stampeded.batch_models import BatchDelta, Dependency, Progress, Result
 from django_stampeded.exceptions import InvalidSchedule
 from django_stampeded.states import FailureKind, State
 from django_stampeded.timing import Timing, timing
@@ -35,6 +35,7 @@ __all__ = [
     "Job",
     "QueueCount",
     "QueuePolicy",
+    "Progress",
     "Result",
     "Schedule",
     "Worker",

@@ -11,6 +11,7 @@ from django_stampeded.insights.errors import ErrorEntry, summary_of
 from django_stampeded.insights.health import Figures, Finding, assess, health
 from django_stampeded.insights.history import acts_on
 from django_stampeded.insights.jobs import JobFacts, facts, find
+from django_stampeded.insights.progress import ProgressFacts
 from django_stampeded.insights.queues import QueueStatus, counts_by_queue, queues, total
 from django_stampeded.insights.reasons import QueueSituation, Reason, why_not_running
 from django_stampeded.insights.redaction import Limits, Redactor
@@ -36,6 +37,7 @@ __all__ = [
     "Finding",
     "JobFacts",
     "Limits",
+    "ProgressFacts",
     "QueueSituation",
     "QueueStatus",
     "Reason",
