@@ -13,7 +13,9 @@ import pytest
 from tests.acceptance.project import Process, Project, eventually
 
 KILLS = int(os.environ.get("RESUME_KILLS", "3"))
-"""How often the import is killed. RESUME_KILLS=200 takes some minutes."""
+"""How often the import is killed. RESUME_KILLS=200 takes a quarter of an hour."""
+A_WORKER = 3
+"""So many children of a supervisor are killed; the next ones would be replaced later and later."""
 ROWS = 10_000
 SEED = int(os.environ.get("RESUME_SEED", "0")) or random.randrange(1 << 32)
 
@@ -36,13 +38,16 @@ def test_an_import_that_is_killed_at_random_resumes_at_its_cursor_and_each_row_i
     draw = random.Random(SEED)
     chunk = max(1, min(100, ROWS // (KILLS * 10)))
     start(project, "import_rows", f"jsonb_build_object('rows', {ROWS}, 'chunk', {chunk}, 'seconds', 0.02)")
-    worker = project.worker("--threads=1", "--processes=1")
+    worker = project.worker("--threads=1", "--processes=1", DEAD_AFTER=2)
     killed = 0
     for kill in range(1, KILLS + 1):
         upto = (kill - 1) * ROWS // (KILLS + 1) + draw.randrange(1, ROWS // (KILLS + 1))
         eventually(lambda upto=upto: imported(project) >= upto, f"row {upto} (seed {SEED})")
         time.sleep(draw.random() * 0.02)
         killed += kill_child(worker)
+        if kill % A_WORKER == 0 and kill < KILLS:
+            worker.end()
+            worker = project.worker("--threads=1", "--processes=1", DEAD_AFTER=2)
     eventually(lambda: project.states() == {"completed": 1}, f"the end of the import (seed {SEED})", timeout=600)
     assert killed == KILLS
     assert project.rows("SELECT count(*), count(DISTINCT n), min(n), max(n) FROM effects") == [(ROWS, ROWS, 1, ROWS)]
