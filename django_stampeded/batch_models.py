@@ -1,4 +1,4 @@
-"""Pictures of the tables around batches, dependencies and results, which models.py shows with the others.
+"""Pictures of the tables around batches, dependencies, results and progress, which models.py shows with the others.
 
 Nobody but the SQL functions writes them.
 """
@@ -47,3 +47,17 @@ class Result(models.Model):
 
     class Meta:
         db_table = "stampeded_results"
+
+
+class Progress(models.Model):
+    """How far a job said that it is."""
+
+    job_id = models.UUIDField(primary_key=True)
+    attempt = models.SmallIntegerField()
+    done = models.BigIntegerField()
+    total = models.BigIntegerField(null=True)
+    message = models.TextField(db_default="")
+    updated_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "stampeded_progress"

@@ -34,6 +34,10 @@ class InvalidSchedule(StampededError, ValueError):
     """When something is to run can't be understood or never comes, or its time zone isn't known. The text says which."""
 
 
+class InvalidStep(StampededError, ValueError):
+    """A step of a job can't run so: its name is taken in this attempt, or is none, or stands for a step of another kind."""
+
+
 class DuplicateTask(InvalidOption):
     """Two functions ask for the same task name or alias."""
 

@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from pgtrigger import compiler
 
 from django_stampeded import zones
-from django_stampeded.batch_models import BatchDelta, Dependency, Result
+from django_stampeded.batch_models import BatchDelta, Dependency, Progress, Result
 from django_stampeded.count_models import CountDelta, QueueCount, Sample, Tally
 from django_stampeded.exceptions import InvalidSchedule
 from django_stampeded.states import FailureKind, State
@@ -36,6 +36,7 @@ __all__ = [
     "Job",
     "QueueCount",
     "QueuePolicy",
+    "Progress",
     "Result",
     "Sample",
     "Schedule",

@@ -12,6 +12,7 @@ from django_stampeded.insights.health import Figures, Finding, assess, health
 from django_stampeded.insights.history import acts_on
 from django_stampeded.insights.jobs import JobFacts, facts, find
 from django_stampeded.insights.overview import LateSchedule, Overview, TenantLoad, overview
+from django_stampeded.insights.progress import ProgressFacts
 from django_stampeded.insights.queues import QueueStatus, counts_by_queue, queues, total
 from django_stampeded.insights.reasons import QueueSituation, Reason, why_not_running
 from django_stampeded.insights.redaction import Limits, Redactor
@@ -42,6 +43,7 @@ __all__ = [
     "LateSchedule",
     "Limits",
     "Overview",
+    "ProgressFacts",
     "QueueSituation",
     "QueueStatus",
     "Reason",

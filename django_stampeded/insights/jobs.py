@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 from django_stampeded.conf import settings
 from django_stampeded.insights.alias import chosen
 from django_stampeded.insights.errors import LONGEST_ERROR, ErrorEntry, read_ring, summary_of
+from django_stampeded.insights.progress import ProgressFacts, progress_of
 from django_stampeded.insights.queues import counts_by_queue
 from django_stampeded.insights.reasons import QueueSituation, Reason, why_not_running
 from django_stampeded.insights.redaction import Redactor
@@ -35,6 +36,7 @@ class JobFacts:
         error: the latest error's text; `error_summary` its telling line.
         errors: the errors ring, newest first.
         worker: host and process of the worker that holds it.
+        progress: how far it said that it is, None where it said nothing.
         why: why it is not running, the decisive reason first.
         other attributes: the columns of the same name.
     """
@@ -75,6 +77,7 @@ class JobFacts:
     source_attempts: int | None
     dedup_scope: str | None
     dedup_period: str | None
+    progress: ProgressFacts | None
     why: list[Reason]
 
 
@@ -113,6 +116,7 @@ def facts(job: Job, using: str | None = None) -> JobFacts:
         fingerprint=bytes(job.error_fingerprint).hex() if job.error_fingerprint else "",
         dedup_scope=redactor.text(job.dedup_scope) if job.dedup_scope else None,
         worker=_worker_label(job.claimed_by, alias),
+        progress=progress_of(job.pk, redactor, alias),
         why=why_not_running(job, situation(job, now, alias), now),
     )
 

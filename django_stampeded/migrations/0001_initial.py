@@ -17,6 +17,7 @@ TABLES = [
     "batch_deltas_v01",
     "dependencies_v01",
     "results_v01",
+    "progress_v01",
     "count_deltas_v01",
     "tallies_v01",
     "samples_v01",
@@ -70,6 +71,9 @@ FUNCTIONS = [
     "fail_v01",
     "snooze_v01",
     "checkpoint_v01",
+    "step_v01",
+    "progress_many_v01",
+    "progress_v01",
     "last_sign_v01",
     "expire_v01",
     "reap_v01",
@@ -239,6 +243,20 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "db_table": "stampeded_samples",
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Progress",
+                    fields=[
+                        ("job_id", models.UUIDField(primary_key=True, serialize=False)),
+                        ("attempt", models.SmallIntegerField()),
+                        ("done", models.BigIntegerField()),
+                        ("total", models.BigIntegerField(null=True)),
+                        ("message", models.TextField(db_default="")),
+                        ("updated_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                    ],
+                    options={
+                        "db_table": "stampeded_progress",
                     },
                 ),
                 migrations.CreateModel(

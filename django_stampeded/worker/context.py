@@ -8,23 +8,30 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
-from asgiref.sync import sync_to_async
-from django.db import connections
+from asgiref.sync import iscoroutinefunction, sync_to_async
+from django.db import IntegrityError, connections
 
-from django_stampeded import batch_functions, functions
+from django_stampeded import batch_functions, functions, progress_functions
 from django_stampeded.batches import Batch, running_batch
 from django_stampeded.conf import settings
 from django_stampeded.encoding import encode_value
-from django_stampeded.exceptions import LeaseLost
+from django_stampeded.exceptions import Discard, InvalidArguments, InvalidStep, LeaseLost
+from django_stampeded.worker import steps
 from django_stampeded.worker.lease import Lease
+from django_stampeded.worker.progress import progress
 from django_stampeded.worker.raw_json import loaded
 
 MAX_CHECKPOINT_BYTES = 65_536
+
+P = ParamSpec("P")
+Row = TypeVar("Row")
 
 _UNSET: Any = object()
 running_lease: ContextVar[Lease | None] = ContextVar("stampeded_lease", default=None)
@@ -45,13 +52,14 @@ class JobContext:
     id, queue, task, attempt (1 for the first), max_attempts: as on the job's row.
     """
 
-    __slots__ = ("_lease", "_alias", "_calls", "id", "queue", "task", "attempt", "max_attempts")
+    __slots__ = ("_lease", "_alias", "_unwritten", "_steps", "id", "queue", "task", "attempt", "max_attempts")
 
     def __init__(self, lease: Lease, alias: str) -> None:
         job = lease.job
         self._lease = lease
         self._alias = alias
-        self._calls = 0
+        self._unwritten = 0
+        self._steps: steps.Steps | None = None
         self.id: UUID = job.id
         self.queue = job.queue
         self.task = job.task
@@ -71,7 +79,7 @@ class JobContext:
     @property
     def checkpointed(self) -> Any:
         """The latest checkpoint of the attempts before this one, None where there is none."""
-        return loaded(self._lease.job.checkpoint)
+        return steps.state_of(loaded(self._lease.job.checkpoint))
 
     @property
     def enqueued_at(self) -> datetime:
@@ -131,26 +139,114 @@ class JobContext:
 
         Args:
             state: any value that JSON can hold, at most 64 KiB of it; or give named fields, which make a dict.
-            every: of so many calls only one writes, for loops with small steps.
+            every: of so many calls only one writes, for loops with small steps; those since the last one that wrote count.
 
         Raises LeaseLost when the job is no longer this attempt's, which also rolls back a surrounding `atomic()`;
         InvalidArguments for what JSON can't hold.
 
         Example: `job.checkpoint(cursor=row.pk)`
         """
-        self._calls += 1
-        if self._calls % every:
+        if every < 1:
+            raise InvalidArguments("checkpoint: every is a number of calls, 1 or more.", argument="every")
+        self._unwritten += 1
+        if self._unwritten < every:
             return
-        value = fields if state is _UNSET else state
-        text = encode_value(value, path="checkpoint", limit=MAX_CHECKPOINT_BYTES)
+        text = encode_value(fields if state is _UNSET else state, path="checkpoint", limit=MAX_CHECKPOINT_BYTES)
+        value = json.loads(text)
+        if steps.has_steps(value):
+            raise InvalidArguments(f"checkpoint: the key {steps.STEPS} is for steps, use job.step().", argument="checkpoint")
         with connections[self._alias].cursor() as cur:
-            number = functions.checkpoint(cur, self._lease.ack, self._lease.worker_id, json.loads(text))
+            if self._steps is not None or steps.has_steps(loaded(self._lease.job.checkpoint)):
+                value = steps.with_state(progress_functions.stored_checkpoint(cur, self._lease.ack), value)
+            self._owned(functions.checkpoint(cur, self._lease.ack, self._lease.worker_id, value))
+        self._unwritten = 0
+
+    def _owned(self, number: int | None) -> None:
         if number is None:
             self._lease.lost = True
             raise LeaseLost(
                 f"Job {self.id} is no longer this attempt's ({self.attempt}): it was taken back or ended elsewhere. "
                 "Stop; nothing that this attempt does is recorded."
             )
+
+    @overload
+    def step(self, name: str, /, *, cursor: Any = 0) -> steps.Step: ...
+
+    @overload
+    def step(self, name: str, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Any: ...
+
+    def step(self, name: str, fn: Callable[..., Any] | None = None, /, *args: Any, **kwargs: Any) -> Any:
+        """Do one step of the job, once over all its attempts.
+
+        Args:
+            name: the step's own within the job, 1 to 255 characters. Keep it over deploys: one renamed runs anew.
+            fn: called with the other arguments; what it returned is kept, as JSON of at most 8 KiB. Without it, give the
+                cursor to begin with (0 if left out) and use the Step in a `with`.
+
+        Returns what `fn` returned in the attempt that finished the step, as JSON gives it back; or a Step.
+
+        Raises InvalidStep for a name that ran in this attempt already, Discard for a result that can't be kept, LeaseLost
+        as `checkpoint`. The record commits with the work inside `atomic()`.
+
+        Example: `charge = job.step("charge", payments.charge, order.pk)`
+        """
+        if fn is None:
+            cursor = kwargs.pop("cursor", 0)
+            if kwargs:
+                raise InvalidStep(f'Step "{name}": without a function it takes a cursor and nothing else.')
+            return steps.Step(self._ensured_steps(), name, cursor)
+        if iscoroutinefunction(fn):
+            raise InvalidStep(f'Step "{name}": its function is async, use `await job.astep(...)`.')
+        return self._ensured_steps().run(name, partial(fn, *args, **kwargs))
+
+    def _ensured_steps(self) -> steps.Steps:
+        if self._steps is None:
+            self._steps = steps.Steps(loaded(self._lease.job.checkpoint), self._write_step)
+        return self._steps
+
+    def _write_step(self, name: str, entry: steps.Entry) -> None:
+        try:
+            with connections[self._alias].cursor() as cur:
+                self._owned(progress_functions.store_step(cur, self._lease.ack, self._lease.worker_id, name, entry))
+        except IntegrityError:
+            raise Discard(
+                f'step "{name}" can\'t be recorded: the steps of a job take at most {MAX_CHECKPOINT_BYTES} bytes together, so '
+                "return ids rather than data."
+            ) from None
+
+    def progress(self, done: float, total: float | str | None = None, message: str = "") -> None:
+        """Say how far the job is, for people to see while it runs, in a transaction of its own too.
+
+        Costs the job next to nothing, however often: the worker writes the latest about once a second.
+
+        Args:
+            done: units done, 0 or more; fractions are cut off.
+            total: units in all, where that is known. A text here is the message, and `done` is in percent.
+            message: what the job is at; the first 255 characters are shown.
+
+        Raises InvalidArguments for what is no number.
+
+        Example: `job.progress(4, 10, "page 4")`, or `job.progress(40, "page 4 of 10")`
+        """
+        self._lease.note(progress(done, total, message))
+
+    def track(self, rows: Iterable[Row], total: int | None = None, message: str = "", *, start: int = 0) -> Iterator[Row]:
+        """Go through `rows`, saying after each how far the job is.
+
+        Args:
+            rows: anything to iterate over.
+            total: how many they are, where `len(rows)` doesn't tell.
+            message: as for `progress`.
+            start: how many were done before, as by an earlier attempt; they are part of the total, not of `rows`.
+
+        Example: `for row in job.track(csv.reader(file), total=lines): ...`
+        """
+        if total is None and isinstance(rows, Sized):
+            total = start + len(rows)
+        self.progress(start, total, message)
+        for done, row in enumerate(rows, start + 1):
+            yield row
+            self.progress(done, total, message)
 
     async def atouch(self) -> bool:
         """`touch` for async jobs."""
@@ -159,6 +255,14 @@ class JobContext:
     async def acheckpoint(self, state: Any = _UNSET, /, *, every: int = 1, **fields: Any) -> None:
         """`checkpoint` for async jobs."""
         await sync_to_async(self.checkpoint)(state, every=every, **fields)
+
+    async def astep(self, name: str, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """`step` with a function, for async jobs: the function may be async or not.
+
+        For a step with a cursor use `async with job.step("mail", cursor=0) as step:` and `await step.aadvance(...)`.
+        """
+        call = fn if iscoroutinefunction(fn) else sync_to_async(fn)
+        return await self._ensured_steps().arun(name, partial(call, *args, **kwargs))
 
     def __repr__(self) -> str:
         return f"<JobContext {self.id} {self.task} attempt {self.attempt}>"

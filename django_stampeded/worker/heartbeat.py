@@ -1,7 +1,8 @@
 """The thread that keeps this worker alive in the eyes of the others: its registration, its beat, its jobs' leases.
 
 It has a connection of its own and runs no user code, so that neither a busy pool nor a job that computes for a minute
-can keep it from beating. It is also the one that learns of leases that were lost or cancelled, and passes that on.
+can keep it from beating. It is also the one that learns of leases that were lost or cancelled, and passes that on, and
+that writes what the jobs say of their progress, since it is awake anyway.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from uuid import UUID
 import django
 
 from django_stampeded import functions
-from django_stampeded.process.link import Cursor
+from django_stampeded.process.link import Cursor, Trouble, trouble
 from django_stampeded.process.loop import Loop
 from django_stampeded.process.outage import Outage
 from django_stampeded.schema import check_schema
 from django_stampeded.states import RUNNING, State
-from django_stampeded.worker import messages
+from django_stampeded.worker import messages, progress
 from django_stampeded.worker.identity import Identity
 from django_stampeded.worker.lease import Desk, Lease
 from django_stampeded.worker.options import WorkerOptions
@@ -79,6 +80,7 @@ class Heartbeat(Loop):
             while (left := self._due - monotonic()) > 0 and not self.stopping:
                 if not self.wake.wait(min(left, LOOK_S)):
                     self.look()
+                self.report(monotonic())
                 self.identity.tick()
             if self.stopping:
                 return
@@ -148,6 +150,24 @@ class Heartbeat(Loop):
         states = functions.states(self.link.cursor(), [lease.ack for lease in leases])
         self._tell_lost([lease for lease in leases if states.get(lease.job.id) not in RUNNING], states)
 
+    def report(self, now: float, last: bool = False) -> int:
+        """Write what jobs have said of their progress, where it is time to. Returns of how many; a beat is worth more, so
+        nothing but a lost connection is raised."""
+        taken = self.desk.reports.take(now, last)
+        if not taken:
+            return 0
+        try:
+            return progress.write(self.link.cursor(), taken)
+        except Exception as exc:
+            kind = trouble(exc)
+            if kind is Trouble.OTHER:
+                messages.progress_dropped(exc)
+                return 0
+            self.desk.reports.put_back(taken)
+            if kind is Trouble.LOST:
+                raise
+            return 0
+
     def _tell_lost(self, lost: Sequence[Lease], states: Mapping[UUID, str]) -> None:
         for lease in lost:
             if lease.settled:
@@ -183,7 +203,9 @@ class Heartbeat(Loop):
             self.wake.ring()
 
     def closing(self) -> None:
-        """Take the worker off the list, unless outcomes are left that its row must answer for."""
+        """Write the last progress, then take the worker off the list, unless outcomes are left that its row answers for."""
+        if self.link.is_open:
+            self.report(monotonic(), last=True)
         worker_id = self.identity.worker_id
         if worker_id is not None and self.link.is_open and not self.leave_row:
             functions.deregister_worker(self.link.cursor(), worker_id)

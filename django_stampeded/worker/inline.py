@@ -17,6 +17,7 @@ from django_stampeded.worker.execution import Recipes, perform
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
 from django_stampeded.worker.outcomes import Outcome
+from django_stampeded.worker.progress import Reports, write
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,9 @@ def run_once(
     runs = []
     for job in functions.claim(cur, queues, worker_id, limit):
         lease = Lease(job, worker_id, monotonic())
+        lease.reports = reports = Reports()
         outcome = perform(lease, recipes, Guard())
+        write(cur, reports.take(monotonic(), last=True))
         refused = record(cur, [(lease, outcome)])
         runs.append(Run(job, outcome, not refused))
     return runs

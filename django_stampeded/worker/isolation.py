@@ -20,7 +20,7 @@ import threading
 from collections import deque
 from contextlib import suppress
 from datetime import datetime
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 from uuid import UUID
 
@@ -29,6 +29,7 @@ from django_stampeded.states import FailureKind
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
 from django_stampeded.worker.outcomes import RELEASED, Completed, Failed, Outcome, Snoozed, of_exception
+from django_stampeded.worker.progress import EVERY_S, Progress, Reports
 from django_stampeded.worker.raw_json import loaded
 
 _MAIN = "import json, sys; sys.path[:] = json.loads(sys.argv[3]); from django_stampeded.worker.isolation import main; main()"
@@ -41,9 +42,11 @@ class _Lines:
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
         self._reader = end.makefile("rb")
+        self._sending = threading.Lock()
 
     def send(self, message: Any) -> None:
-        self._socket.sendall(json.dumps(message).encode() + b"\n")
+        with self._sending:
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self) -> Any:
         """The next message, None when the other side is gone."""
@@ -89,7 +92,10 @@ class IsolatedProcess:
             self._lines.send(_request(lease))
         except OSError:
             return None
-        return self._lines.receive()
+        while (answer := self._lines.receive()) is not None and "progress" in answer:
+            if answer["job"] == str(lease.job.id):  # else a thread that an earlier job has left behind reports
+                lease.note(Progress(*answer["progress"]))
+        return answer
 
     def kill(self) -> None:
         """End it, whatever it does."""
@@ -221,6 +227,41 @@ def _lease(request: dict[str, Any]) -> Lease:
     return Lease(ClaimedJob(**job), UUID(request["worker_id"]), monotonic())
 
 
+class _Reports(Reports):
+    """What the job of an isolated process says of its progress, on its way to the worker.
+
+    The first time starts a thread that sends the latest about once a second, for the job may say nothing for an hour then.
+    """
+
+    def __init__(self, lines: _Lines) -> None:
+        super().__init__()
+        self._lines = lines
+        self._noted = threading.Event()
+        self._passing_on = threading.Lock()
+        self._sender: threading.Thread | None = None
+
+    def note(self, lease: Lease) -> None:
+        super().note(lease)
+        if not self._noted.is_set():
+            self._noted.set()
+            if self._sender is None:
+                self._sender = threading.Thread(target=self._send_on, daemon=True)
+                self._sender.start()
+
+    def _send_on(self) -> None:
+        with suppress(OSError):  # the worker is gone, and this process with it
+            while self._noted.wait():
+                self._noted.clear()
+                self.pass_on()
+                sleep(EVERY_S)
+
+    def pass_on(self) -> None:
+        """Send what is not sent yet. The lock lets nothing older arrive after it."""
+        with self._passing_on:
+            for lease in self.take(monotonic(), last=True):
+                self._lines.send({"job": str(lease.job.id), "progress": lease.progress})
+
+
 def main() -> None:
     """What an isolated process executes: run the jobs that come, until the worker is gone."""
     end = socket.socket(fileno=int(sys.argv[1]))
@@ -244,15 +285,18 @@ def main() -> None:
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(lines, requests), daemon=True).start()
     recipes = Recipes(alias)
+    reports = _Reports(lines)
     lines.send(_READY)
     while True:
         lease = _lease(requests.get())
+        lease.reports = reports
         if django_connections.in_use():
             django_connections.before_job()
         outcome = perform(lease, recipes, Guard())
         if django_connections.in_use():
             django_connections.after_job()
         with suppress(OSError):
+            reports.pass_on()
             lines.send(message_of(outcome))
 
 

@@ -23,6 +23,7 @@ from django_stampeded.process.board import COMPLETED, PUT_OFF, Board, failed_as
 from django_stampeded.process.wake import Wake
 from django_stampeded.worker import claims
 from django_stampeded.worker.outcomes import RELEASED, Completed, Failed, Outcome
+from django_stampeded.worker.progress import Progress, Reports
 
 if TYPE_CHECKING:
     from django_stampeded.worker.job_thread import JobThread
@@ -36,10 +37,14 @@ class Lease:
 
     `claimed_at` and `started_at` are monotonic seconds, the second None until a job thread takes it. `lost` is set once
     somebody else decided the job's fate, `cancelled` too if that was a cancellation. `record` is its place on the board
-    that the supervisor sees, -1 where it has none.
+    that the supervisor sees, -1 where it has none. `progress` is what the job said last of how far it is, `reports` where
+    that waits to be written, None where nobody writes it.
     """
 
-    __slots__ = ("job", "worker_id", "claimed_at", "started_at", "lost", "cancelled", "context", "record", "_open")
+    __slots__ = (
+        "job", "worker_id", "claimed_at", "started_at", "lost", "cancelled", "context", "record",
+        "progress", "reports", "_open",
+    )  # fmt: skip
 
     def __init__(self, job: ClaimedJob, worker_id: UUID, now: float) -> None:
         self.job = job
@@ -50,6 +55,8 @@ class Lease:
         self.cancelled = False
         self.context: object | None = None
         self.record = -1
+        self.progress: Progress | None = None
+        self.reports: Reports | None = None
         self._open = [True]
 
     @property
@@ -57,6 +64,12 @@ class Lease:
         """What the SQL functions want to see."""
         job = self.job
         return Ack(job.queue, job.id, job.attempt)
+
+    def note(self, progress: Progress) -> None:
+        """The job says how far it is."""
+        self.progress = progress
+        if self.reports is not None:
+            self.reports.note(self)
 
     @property
     def settled(self) -> bool:
@@ -103,6 +116,7 @@ class Desk:
         self.held: set[Lease] = set()
         self.outbox: deque[tuple[Lease, Outcome]] = deque()
         self.pace = claims.Pace()
+        self.reports = Reports()
         self.parked: deque[Sleeper] = deque()
         self.for_claimer = Wake()
         self.for_acker = Wake()
@@ -148,6 +162,8 @@ class Desk:
     def put(self, leases: Iterable[Lease]) -> None:
         """Leave claimed jobs for the job threads."""
         leases = list(leases)
+        for lease in leases:
+            lease.reports = self.reports
         self.held.update(leases)
         self.waiting.extend(leases)
         for _ in leases:

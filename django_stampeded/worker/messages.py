@@ -188,6 +188,17 @@ def batches_left(problem: BaseException) -> None:
         )
 
 
+def progress_dropped(problem: BaseException) -> None:
+    """What jobs said of their progress could not be written; it is for looking at only."""
+    if (more := _quiet.count("progress_dropped")) is not None:
+        logger.warning(
+            "The progress of jobs could not be written (%s: %s; %d more in the last minute): it shows when they report again.",
+            type(problem).__name__,
+            problem,
+            more,
+        )
+
+
 def orphans_released(count: int) -> None:
     """A claim was committed, its answer never arrived."""
     logger.info("Released %d jobs that were claimed while the connection broke.", count)

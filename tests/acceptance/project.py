@@ -154,7 +154,8 @@ class Project:
 @contextmanager
 def emptied(project: Project) -> Iterator[Project]:
     """The project without jobs, workers and effects; its processes are ended afterwards."""
-    project.rows("TRUNCATE stampeded_jobs, stampeded_workers, stampeded_count_deltas, stampeded_queue_policies, effects")
+    tables = ("jobs", "workers", "progress", "count_deltas", "queue_policies")
+    project.rows(f"TRUNCATE {', '.join(f'stampeded_{table}' for table in tables)}, effects")
     try:
         yield project
     finally:

@@ -34,6 +34,8 @@ def test_one_jobs_outcome_is_written_by_its_key(crowded: SqlClient) -> None:
     assert pages(crowded, "stampeded_release", *lease) < 100
     assert pages(crowded, "stampeded_fail", *lease, "raised", "boom") < 150
     assert pages(crowded, "stampeded_checkpoint", *lease, "{}") < 40
+    assert pages(crowded, "stampeded_step", *lease, "charge", "{}") < 60
+    assert pages(crowded, "stampeded_progress", *lease, 1) < 60
 
 
 def test_many_outcomes_are_written_by_their_keys(crowded: SqlClient) -> None:

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from django_stampeded import Batch
 from django_stampeded.management.commands.stampeded import SUBCOMMANDS
-from django_stampeded.models import AuditEntry, Job, QueuePolicy, Schedule
+from django_stampeded.models import AuditEntry, Job, Progress, QueuePolicy, Schedule
 from tests.testapp import tasks
 
 pytestmark = pytest.mark.django_db
@@ -79,6 +79,15 @@ def test_show_tells_why_a_job_is_not_running_and_hides_secrets(make_job: Any) ->
     data = run_json("show", str(job.pk), "--queue", "mail")
     assert data["args"] == {"order": 7, "api_token": "[redacted]"}
     assert data["why"][0]["code"] == "no_worker" and data["errors"][0]["summary"] == "boom"
+
+
+def test_show_tells_how_far_a_job_is(make_job: Any) -> None:
+    job = make_job()
+    assert "progress" not in run("show", str(job.pk))
+    assert run_json("show", str(job.pk))["progress"] is None
+    Progress.objects.create(job_id=job.pk, attempt=1, done=4, total=10, message="page 4")
+    assert "progress: 4 of 10 (40 %): page 4\n" in run("show", str(job.pk))
+    assert run_json("show", str(job.pk))["progress"]["percent"] == 40
 
 
 def test_nothing_from_a_job_reaches_the_terminal_as_a_command(make_job: Any) -> None:

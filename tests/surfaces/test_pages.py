@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from django_stampeded.admin import pages, register
 from django_stampeded.admin.pages import quote_name, unquote_dots
-from django_stampeded.models import AuditEntry, CronOccurrence, Job, QueuePolicy, Schedule
+from django_stampeded.models import AuditEntry, CronOccurrence, Job, Progress, QueuePolicy, Schedule
 
 pytestmark = pytest.mark.django_db
 
@@ -294,6 +294,18 @@ def statements_for(client: Client, address: str) -> int:
     with CaptureQueriesContext(connection) as caught:
         assert client.get(address).status_code == 200
     return len(caught)
+
+
+def test_a_jobs_page_shows_how_far_it_is(root: Client, make_job: Any) -> None:
+    job = make_job()
+    page = reverse("admin:stampeded_job_change", args=[job.pk])
+    assert "<progress" not in root.get(page).content.decode()
+    Progress.objects.create(job_id=job.pk, attempt=1, done=4, total=10, message="page <4>")
+    text = root.get(page).content.decode()
+    assert '<progress max="100" value="40"></progress> 4 of 10 (40 %): page &lt;4&gt;' in text
+    Progress.objects.update(total=None)
+    text = root.get(page).content.decode()
+    assert "<progress" not in text and "4: page &lt;4&gt;" in text
 
 
 def test_a_pages_statements_do_not_grow_with_its_rows(root: Client, make_job: Any, make_worker: Any) -> None:

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from django.db import connection, connections, transaction
 
 from django_stampeded import Batch, Cancel, Discard, JobContext, RetryIn, Snooze, current_job, task
+from tests.testapp import long_jobs  # noqa: F401  its tasks are found as these here are
 
 EFFECTS = "CREATE TABLE IF NOT EXISTS effects (n bigint, job uuid, attempt int, at timestamptz DEFAULT clock_timestamp())"
 

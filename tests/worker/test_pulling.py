@@ -133,6 +133,17 @@ def test_a_checkpoint_and_a_touch_go_on_record_and_the_next_attempt_finds_the_fi
     lease.complete()
 
 
+def test_a_lease_has_steps_and_progress_too(puller):
+    lease = one(puller)
+    assert lease.step("charge", str, 7) == "7"
+    lease.progress(1, 2, "charged")
+    eventually(lambda: rows("SELECT done, message FROM stampeded_progress") == [(1, "charged")], "its progress")
+    lease.fail("later", retry_in=0)
+    lease = again(puller)
+    assert lease.step("charge", pytest.fail, "it was charged twice") == "7"
+    lease.complete()
+
+
 OUTCOMES = {
     "complete": lambda lease: lease.complete(),
     "fail": lambda lease: lease.fail("x"),

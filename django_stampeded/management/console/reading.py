@@ -64,7 +64,8 @@ def show(alias: str, options: dict[str, Any]) -> Answer:
     data = asdict(facts)
     why = data.pop("why")
     errors = data.pop("errors")
-    lines = [f"{name}: {_shown(value)}" for name, value in data.items() if value not in (None, "", {}, [])]
+    told = {**data, "progress": facts.progress and facts.progress.words}
+    lines = [f"{name}: {_shown(value)}" for name, value in told.items() if value not in (None, "", {}, [])]
     lines += ["why is it not running:", *(f"  {reason['text']}" for reason in why)]
     if errors:
         lines += ["failures, newest first:", *(f"  {_error_line(entry)}" for entry in errors)]

@@ -4,5 +4,10 @@ LANGUAGE sql
 SET search_path FROM CURRENT
 SET plan_cache_mode = force_custom_plan
 AS $$
-    DELETE FROM stampeded_jobs WHERE queue = p_queue AND id = p_id AND state NOT IN ('claimed', 'executing') RETURNING state
+    WITH gone AS (
+        DELETE FROM stampeded_jobs WHERE queue = p_queue AND id = p_id AND state NOT IN ('claimed', 'executing') RETURNING state
+    ), told AS (
+        DELETE FROM stampeded_progress WHERE job_id = p_id AND EXISTS (SELECT FROM gone)
+    )
+    SELECT state FROM gone
 $$;

@@ -1,5 +1,5 @@
 -- Deletes finished jobs, at most p_limit in all; returns how many. Completed ones go by p_older_than, discarded and cancelled
--- ones by p_failed_older_than. A job that holds the slot of a period stays until its bucket has ended, one of a batch until the
+-- ones by p_failed_older_than; what they said of their progress goes along. A job that holds the slot of a period stays until its bucket has ended, one of a batch until the
 -- batch has.
 CREATE OR REPLACE FUNCTION stampeded_prune(p_older_than interval DEFAULT '1 hour', p_limit bigint DEFAULT 10000,
                                            p_failed_older_than interval DEFAULT '7 days') RETURNS integer
@@ -33,9 +33,12 @@ BEGIN
                        <= clock_timestamp() AT TIME ZONE 'UTC')
              ORDER BY finished_at
              LIMIT v_left FOR UPDATE SKIP LOCKED
+        ), gone AS MATERIALIZED (
+            DELETE FROM stampeded_jobs j USING old WHERE j.queue = old.queue AND j.id = old.id RETURNING j.id
+        ), told AS (
+            DELETE FROM stampeded_progress WHERE job_id = ANY (ARRAY(SELECT id FROM gone))
         )
-        DELETE FROM stampeded_jobs j USING old WHERE j.queue = old.queue AND j.id = old.id;
-        GET DIAGNOSTICS v_pruned = ROW_COUNT;
+        SELECT count(*) INTO v_pruned FROM gone;
         v_left := v_left - v_pruned;
     END LOOP;
     RETURN p_limit - v_left;
