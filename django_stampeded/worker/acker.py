@@ -19,7 +19,7 @@ from django_stampeded.process.loop import Loop
 from django_stampeded.process.outage import Outage
 from django_stampeded.worker import messages
 from django_stampeded.worker.lease import Desk, Lease
-from django_stampeded.worker.outcomes import Completed, Failed, Outcome, Released, Snoozed
+from django_stampeded.worker.outcomes import Completed, Failed, Outcome, Recorded, Released, Snoozed
 
 MOST_AT_ONCE = 1_000
 LINGER_S = 0.004
@@ -70,8 +70,9 @@ class Acker(Loop):
             return AckReport(0)
         refused = self._record(batch)
         for lease in refused:
-            lease.lost = lease.lost or not self._sent_before
-            (messages.result_unsure(lease) if self._sent_before else messages.lease_lost(lease, late=True))
+            unsure = self._sent_before or lease.ending  # of the latter, the commit broke
+            lease.lost = lease.lost or not unsure
+            (messages.result_unsure(lease) if unsure else messages.lease_lost(lease, late=True))
         report = AckReport(len(batch) - len(refused), refused)
         # Before the leases are let go: a worker that drains ends once it holds none, and a callback is a job for it.
         self._finish({lease.job.batch_id for lease, _ in batch if lease.job.batch_id is not None})
@@ -93,9 +94,11 @@ class Acker(Loop):
             messages.batches_left(exc)
 
     def _record(self, batch: Sequence[Entry]) -> list[Lease]:
+        if all(isinstance(outcome, Recorded) for _, outcome in batch):
+            return []
         connection = self.link.connection()
         try:
-            if all(isinstance(outcome, Completed) and outcome.result is None for _, outcome in batch):
+            if all(isinstance(outcome, Recorded | Completed) and not _has_result(outcome) for _, outcome in batch):
                 return record(connection.cursor(), batch)
             with connection.transaction():
                 return record(connection.cursor(), batch)
@@ -158,6 +161,10 @@ def _store_results(cur: Cursor, batch: Sequence[Entry], refused: Sequence[Lease]
     ]
     if kept:
         batch_functions.store_results(cur, kept)
+
+
+def _has_result(outcome: Outcome) -> bool:
+    return isinstance(outcome, Completed) and outcome.result is not None
 
 
 Many = Callable[[Cursor, UUID, Sequence[functions.Ack]], set[UUID]]
