@@ -349,6 +349,33 @@ def test_a_job_that_is_given_up_is_rolled_back_when_it_comes_back(effects, endin
     assert kept() == (0, 0)
 
 
+def test_a_job_that_is_given_up_while_it_locks_its_row_keeps_no_other_outcome_from_being_recorded(effects, monkeypatch):
+    monkeypatch.setattr(interrupt, "GIVE_UP_S", 0.2)
+    go = threading.Event()
+
+    def stubborn(job):
+        job.checkpoint(1)
+        try:
+            go.wait(60)
+        except BaseException:
+            go.wait(60)
+
+    made = task(transactional=True, takes_context=True, max_attempts=1, timeout=0.2, name="tests.locks")(stubborn)
+    try:
+        job = made.enqueue()
+        with working("default", threads=4):
+            eventually(lambda: value("SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted"))
+            others = [tasks.fail.using(max_attempts=1).enqueue() for _ in range(3)]
+            eventually(lambda: {column("state", each) for each in others} == {"discarded"})
+            assert column("state", job) == "executing"
+            go.set()
+            eventually(lambda: column("state", job) == "discarded")
+    finally:
+        go.set()
+        forget("tests.locks")
+    assert column("failure_kind", job) == "timed_out"
+
+
 def test_an_async_function_can_not_be_transactional():
     with pytest.raises(InvalidOption, match="can't be transactional: it is async"):
 
