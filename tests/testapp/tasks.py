@@ -9,8 +9,10 @@ from collections.abc import Callable
 from contextvars import ContextVar
 
 from django.db import connection, connections, transaction
+from django.dispatch import receiver
 
 from django_stampeded import Batch, Cancel, Discard, JobContext, RetryIn, Snooze, current_job, task
+from django_stampeded.signals import job_started
 
 EFFECTS = "CREATE TABLE IF NOT EXISTS effects (n bigint, job uuid, attempt int, at timestamptz DEFAULT clock_timestamp())"
 
@@ -368,6 +370,23 @@ def ordeal(job: JobContext, seconds: float, atomic: bool) -> None:
         with transaction.atomic():
             record(1)
             job.checkpoint(done=True)
+
+
+@task(transactional=True, max_attempts=1000, max_interruptions=1000, backoff_base=0.05, backoff_max=0.2)
+def ordeal_whole(seconds: float, counter: int) -> None:
+    """Work, leave an effect and add one to a counter, in the transaction that completes the job."""
+    record(2)
+    time.sleep(seconds)
+    with connection.cursor() as cur:
+        cur.execute("UPDATE counters SET value = value + 1 WHERE id = %s", [counter])
+
+
+@receiver(job_started)
+def note_start(job: JobContext, **_: object) -> None:
+    """Say that such a job starts, before its transaction does."""
+    if job.task == ordeal_whole.name:
+        with connection.cursor() as cur:
+            cur.execute("INSERT INTO starts (job, attempt, pid) VALUES (%s, %s, %s)", [job.id, job.attempt, os.getpid()])
 
 
 ENDINGS: dict[str, Callable[[JobContext], object]] = {}
