@@ -73,7 +73,7 @@ class Clerks:
         last. `meanwhile` is what takes its time beside that. How many outcomes could not be recorded."""
         self.acker.stop()
         self.acker.join(LEAVE_S)
-        unrecorded = len(self.acker.batch) + len(self._desk.outbox)
+        unrecorded = self.acker.unrecorded
         if unrecorded:
             messages.unrecorded(unrecorded)
         self.heartbeat.leave_row = unrecorded > 0
