@@ -196,6 +196,10 @@ class Task(Generic[P, R]):
     def _check_together(self) -> None:
         if self.dedup and self.unique:
             raise InvalidOption(f"Task {self.name!r} has both dedup and unique: give only one of them.")
+        if self.transactional and iscoroutinefunction(self.func):
+            raise InvalidOption(
+                f"Task {self.name!r} can't be transactional: it is async and Django's transactions are not. Make it a plain `def`."
+            )
         if isinstance(self.unique, tuple) and self.signature and not self.signature.rest:
             unknown = set(self.unique) - self.signature.names
             if unknown:
@@ -338,10 +342,6 @@ def _made(func: Any, options: dict[str, Any]) -> Task[..., Any]:
         raise InvalidOption(f"@task goes above a function, not above {type(func).__name__}.")
     if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
         raise InvalidOption(f"{func.__qualname__} yields, so calling it runs nothing: make it a plain function.")
-    if options.get("transactional") and iscoroutinefunction(func):
-        raise InvalidOption(
-            f"{func.__qualname__} can't be transactional: it is async and Django's transactions are not. Make it a plain `def`."
-        )
     if "name" not in options:
         if not hasattr(func, "__qualname__"):
             raise InvalidOption(f"A {type(func).__name__} has no name of its own: give it one with @task(name=...).")
