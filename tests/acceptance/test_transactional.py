@@ -1,6 +1,6 @@
 """Transactional jobs have their effects exactly once, however often their processes are killed.
 
-KILLS and INCREMENTS say how much of it; the sizes of a long run are KILLS=200 INCREMENTS=5000.
+TRANSACTIONAL_KILLS and TRANSACTIONAL_JOBS say how much of it; a long run has 200 and 5000.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pytest
 
 from tests.acceptance.project import Process, Project, eventually
 
-KILLS = int(os.environ.get("KILLS", "12"))
-INCREMENTS = int(os.environ.get("INCREMENTS", "600"))
+KILLS = int(os.environ.get("TRANSACTIONAL_KILLS", "12"))
+INCREMENTS = int(os.environ.get("TRANSACTIONAL_JOBS", "600"))
 COUNTERS = 8
 WORKERS = 2
 
