@@ -34,6 +34,7 @@ def test_a_job_that_segfaults_among_a_thousand_is_the_only_one_charged(project):
     assert project.value("SELECT count(*) FROM stampeded_workers") == 0
 
 
+@pytest.mark.pooled
 @pytest.mark.slow
 def test_a_job_that_exits_its_process_is_charged_with_the_status(project):
     project.enqueue("exit_process", 1, "jsonb_build_object('status', 7)")
@@ -43,6 +44,7 @@ def test_a_job_that_exits_its_process_is_charged_with_the_status(project):
     assert worker.stop() == 0
 
 
+@pytest.mark.pooled
 @pytest.mark.slow
 def test_children_killed_under_load_lose_nothing_and_are_replaced(project):
     project.enqueue("effect", 800, "jsonb_build_object('n', n, 'seconds', 0.002)", ", max_interruptions", ", 20")
@@ -60,6 +62,7 @@ def test_children_killed_under_load_lose_nothing_and_are_replaced(project):
     assert worker.stop() == 0
 
 
+@pytest.mark.pooled
 def test_children_whose_parent_is_killed_end_in_order_by_themselves(project):
     worker = project.worker("--processes=2", "--threads=2")
     eventually(lambda: project.value("SELECT count(*) FROM stampeded_workers") == 2)
@@ -132,6 +135,7 @@ def test_processes_that_grow_are_replaced_without_loss(project):
     assert worker.stop() == 0
 
 
+@pytest.mark.pooled
 @pytest.mark.slow
 def test_a_job_that_was_started_when_the_server_was_away_too_is_settled_when_it_is_back(project, server):
     """The child dies while nobody can be told: its parent tells it later, and starts another one meanwhile."""

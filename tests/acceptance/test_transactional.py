@@ -54,6 +54,7 @@ class Victims:
         self.workers.append(self._start())
 
 
+@pytest.mark.pooled
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_counters_are_exact_though_the_processes_that_count_are_killed(project, counters, capsys):
