@@ -198,7 +198,7 @@ class Task(Generic[P, R]):
             raise InvalidOption(f"Task {self.name!r} has both dedup and unique: give only one of them.")
         if self.transactional and iscoroutinefunction(self.func):
             raise InvalidOption(
-                f"Task {self.name!r} can't be transactional: it is async and Django's transactions are not. Make it a plain `def`."
+                f"Task {self.name!r} can't be transactional: it is async and Django's transactions aren't. Make it a plain def."
             )
         if isinstance(self.unique, tuple) and self.signature and not self.signature.rest:
             unknown = set(self.unique) - self.signature.names
