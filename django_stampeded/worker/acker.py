@@ -29,8 +29,10 @@ MOST_AT_ONCE = 1_000
 LINGER_S = 0.004
 """While there is a backlog, wait so long for company: one commit then records dozens of jobs."""
 
-LOCK_WAIT_S = 1.0
-"""So long may a row be locked that an outcome goes to; then it has to wait, for as long again, and the others don't."""
+LOCK_WAIT_S = 0.5
+"""So long may a row be locked that an outcome goes to; then that outcome is set aside, and the others are recorded."""
+LOCKED_AGAIN_S = 3.0
+"""After so long, what was set aside is tried again."""
 
 Entry = tuple[Lease, Outcome]
 
@@ -150,7 +152,7 @@ class Acker(Loop):
     def _set_aside(self, entry: Entry) -> None:
         self.batch.remove(entry)
         self.locked.append(entry)
-        self._look_again = monotonic() + LOCK_WAIT_S
+        self._look_again = monotonic() + LOCKED_AGAIN_S
 
     def closing(self) -> None:
         """Record what is left, as far as the database answers."""

@@ -47,7 +47,6 @@ class Clerks:
     ) -> None:
         self.options = options
         self.outage = outage
-        self._desk = desk
         self.identity = identity
         self.heartbeat = Heartbeat(options, outage, desk, identity, about, tell, ended)
         self.claimer = Claimer(options, outage, desk, identity, self.heartbeat.hurry, ended)

@@ -168,6 +168,7 @@ class Worker:
         left = [lease for lease in crew.running() if crew.desk.settle(lease, RELEASED)]
         messages.handed_back(left)
         return len(left)
+
     def _wait_while(self, condition: Callable[[], bool], until: float) -> None:
         while condition() and not self._hurried and not self._at_once() and monotonic() < until:
             self.bell.wait(LOOK_S)

@@ -349,6 +349,7 @@ def test_a_job_that_is_given_up_is_rolled_back_when_it_comes_back(effects, endin
     assert kept() == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_job_that_is_given_up_while_it_locks_its_row_keeps_no_other_outcome_from_being_recorded(effects, monkeypatch):
     monkeypatch.setattr(interrupt, "GIVE_UP_S", 0.2)
     go = threading.Event()
