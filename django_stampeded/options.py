@@ -220,6 +220,7 @@ _CHECKS: dict[str, Check] = {
     "expire_seconds": _whole_seconds,
     "timeout": _optional(_seconds(0.001, 10 * 365 * 86_400)),
     "isolation": _isolation,
+    "transactional": _flag,
     "backoff_base": _seconds(0.001, 2_147_483),
     "backoff_max": _seconds(0.001, 2_147_483),
     "dead_letter_queue": _optional(_text),

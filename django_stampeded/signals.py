@@ -21,7 +21,7 @@ job_started = Signal()
 """
 
 job_completed = Signal()
-"""A job's body returned; that is recorded next. Sent in the job's thread.
+"""A job's body returned; that is recorded next, or is already where the task is transactional. Sent in the job's thread.
 
 `sender`: the class JobContext. `job`: its JobContext.
 """

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 from uuid import UUID
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import iscoroutinefunction, sync_to_async
 
 from django_stampeded import registry
 from django_stampeded.arguments import Signature
@@ -28,7 +28,7 @@ from django_stampeded.timing import TIMETABLE_OPTIONS, Timetable, timetable
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_OF_THE_FUNCTION = ("name", "aliases", "takes_context", "isolation", "store_result", "result_ttl")
+_OF_THE_FUNCTION = ("name", "aliases", "takes_context", "isolation", "transactional", "store_result", "result_ttl")
 
 
 class TaskOptions(Options, total=False):
@@ -37,6 +37,7 @@ class TaskOptions(Options, total=False):
     name: str
     aliases: Iterable[str]
     takes_context: bool
+    transactional: bool
     store_result: bool
     result_ttl: timedelta | float
     cron: str
@@ -62,6 +63,7 @@ class Task(Generic[P, R]):
     max_attempts: 1 to 32767. max_interruptions, max_deferrals: 0 to 32767.
     expire_seconds: whole seconds without a sign of life until the job is failed. timeout: seconds a run may take, None for
     any number; "setting" stands for the setting TIMEOUT. isolation: "thread", or "process" for one that can be killed.
+    transactional: the body, what it enqueues and the job's completion commit in one transaction, or none of them.
     backoff_base, backoff_max: seconds, 0.001 to 2147483. dead_letter_queue: where a discarded job is copied to.
     meta: context for one runtime, under that runtime's name. database: alias, None for the router's choice.
     batch: the id of the batch that jobs join. depends_on: the jobs, as (queue, id), that must have ended before; on_discard:
@@ -88,6 +90,7 @@ class Task(Generic[P, R]):
     expire_seconds: int = 3600
     timeout: float | Literal["setting"] | None = "setting"
     isolation: str = "thread"
+    transactional: bool = False
     backoff_base: float = 1.0
     backoff_max: float = 3600.0
     dead_letter_queue: str | None = None
@@ -193,6 +196,10 @@ class Task(Generic[P, R]):
     def _check_together(self) -> None:
         if self.dedup and self.unique:
             raise InvalidOption(f"Task {self.name!r} has both dedup and unique: give only one of them.")
+        if self.transactional and iscoroutinefunction(self.func):
+            raise InvalidOption(
+                f"Task {self.name!r} can't be transactional: it is async and Django's transactions aren't. Make it a plain def."
+            )
         if isinstance(self.unique, tuple) and self.signature and not self.signature.rest:
             unknown = set(self.unique) - self.signature.names
             if unknown:

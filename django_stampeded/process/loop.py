@@ -68,7 +68,8 @@ class Loop(threading.Thread):
             try:
                 self.cycle()
                 self.failures = 0
-                self.outage.over(self.role)
+                if self.link.is_open:  # a round that asked for nothing heard no answer either
+                    self.outage.over(self.role)
             except (SchemaMismatch, ServerTooOld) as exc:
                 self.refuse(exc)
             except Exception as exc:

@@ -47,7 +47,6 @@ class Clerks:
     ) -> None:
         self.options = options
         self.outage = outage
-        self._desk = desk
         self.identity = identity
         self.heartbeat = Heartbeat(options, outage, desk, identity, about, tell, ended)
         self.claimer = Claimer(options, outage, desk, identity, self.heartbeat.hurry, ended)
@@ -73,7 +72,7 @@ class Clerks:
         last. `meanwhile` is what takes its time beside that. How many outcomes could not be recorded."""
         self.acker.stop()
         self.acker.join(LEAVE_S)
-        unrecorded = len(self.acker.batch) + len(self._desk.outbox)
+        unrecorded = self.acker.unrecorded
         if unrecorded:
             messages.unrecorded(unrecorded)
         self.heartbeat.leave_row = unrecorded > 0

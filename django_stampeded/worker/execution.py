@@ -12,6 +12,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from inspect import iscoroutine
 from time import monotonic
 from types import TracebackType
@@ -23,7 +24,7 @@ from django.dispatch import Signal
 from django_stampeded import registry, signals
 from django_stampeded.encoding import encode_value
 from django_stampeded.exceptions import Discard, InvalidArguments
-from django_stampeded.worker import messages
+from django_stampeded.worker import messages, transactional
 from django_stampeded.worker.context import JobContext, context_of, enter
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
@@ -55,6 +56,7 @@ class Recipe:
     timeout: float | None
     backoff: Backoff
     is_isolated: bool
+    is_transactional: bool = False
     keep_s: float | None = None
     """For how many seconds its result is kept, None for not at all."""
 
@@ -89,9 +91,10 @@ class Recipes:
             call = task.func if coroutine is None else async_to_sync(coroutine)
             backoff = Backoff(task.backoff_base, task.backoff_max)
             isolated = task.isolation == "process"
+            whole = task.transactional
             keep_s = task.result_ttl if task.store_result else None
             decode = task.signature.decode
-            found = Recipe(call, coroutine, decode, task.takes_context, task.time_limit, backoff, isolated, keep_s)
+            found = Recipe(call, coroutine, decode, task.takes_context, task.time_limit, backoff, isolated, whole, keep_s)
             self._known[task] = found
         return found
 
@@ -122,6 +125,7 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
     `guard` is open while the body runs, so that a timeout or a cancellation reaches it and nothing else.
     """
     recipe = recipes.of(lease.job.task)
+    lease.completes_itself = recipe is not None and recipe.is_transactional
     if recipe is not None and recipe.is_isolated and recipes.elsewhere is not None:
         return recipes.elsewhere.run(lease, recipe.timeout, guard)
     args = prepare(lease, recipe)
@@ -133,7 +137,7 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
     try:
         guard.open(lease, recipe.timeout)
         try:
-            outcome = context.run(_call, recipe, lease, args, recipes.alias)
+            outcome = context.run(_call, recipe, lease, args, recipes.alias, guard.close)
             over = True
         finally:
             guard.close()
@@ -151,19 +155,27 @@ def of_failure(exc: BaseException, lease: Lease, recipe: Recipe) -> Outcome:
     return of_exception(_trimmed(exc), lease.job.attempt, recipe.backoff, _note(lease))
 
 
-def _call(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str) -> Outcome:
-    """The body, in a context of its own: what a job sets in context variables ends with it."""
+def _call(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str, body_is_over: Callable[[], None]) -> Outcome:
+    """The job, in a context of its own: what it sets in context variables ends with it."""
     enter(lease, alias)
     if signals.job_started.receivers:
         _send(signals.job_started, lease, alias)
+    if recipe.is_transactional:
+        outcome = transactional.run(lease, alias, partial(_body, recipe, lease, args, alias), body_is_over)
+    else:
+        outcome = _body(recipe, lease, args, alias)
+    if signals.job_completed.receivers:
+        _send(signals.job_completed, lease, alias)
+    return outcome
+
+
+def _body(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str) -> Outcome:
+    """What the task's function does, and what its return means."""
     first = (context_of(lease, alias),) if recipe.takes_context else ()
     result = recipe.call(*first, **args)
     if result is not None and iscoroutine(result):
         result = async_to_sync(_awaited)(result)
-    outcome = of_result(result, recipe)
-    if signals.job_completed.receivers:
-        _send(signals.job_completed, lease, alias)
-    return outcome
+    return of_result(result, recipe)
 
 
 def of_result(result: Any, recipe: Recipe) -> Outcome:

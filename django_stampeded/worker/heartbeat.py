@@ -170,7 +170,8 @@ class Heartbeat(Loop):
 
     def _tell_lost(self, lost: Sequence[Lease], states: Mapping[UUID, str]) -> None:
         for lease in lost:
-            if lease.settled:
+            ended = lease.completes_itself and states.get(lease.job.id) == State.COMPLETED
+            if lease.settled or ended:
                 continue  # its job ended while we asked, which is why the row was no longer running
             lease.cancelled = states.get(lease.job.id) == State.CANCELLED
             lease.lost = True

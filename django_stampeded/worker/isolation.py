@@ -28,7 +28,7 @@ from django_stampeded.functions import ClaimedJob
 from django_stampeded.states import FailureKind
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
-from django_stampeded.worker.outcomes import RELEASED, Completed, Failed, Outcome, Snoozed, of_exception
+from django_stampeded.worker.outcomes import RECORDED, RELEASED, Completed, Failed, Outcome, Recorded, Snoozed, of_exception
 from django_stampeded.worker.progress import EVERY_S, Progress, Reports
 from django_stampeded.worker.raw_json import loaded
 
@@ -177,6 +177,8 @@ def outcome_of(answer: dict[str, Any]) -> Outcome:
             return Snoozed(delay_ms)
         case {"completed": True, "result": result, "keep_s": keep_s}:
             return Completed(result, keep_s)
+        case {"recorded": True}:
+            return RECORDED
     return RELEASED
 
 
@@ -189,6 +191,8 @@ def message_of(outcome: Outcome) -> dict[str, Any]:
             return {"snoozed": delay_ms}
         case Failed(kind, error, delay_ms):
             return {"kind": kind.value, "error": error, "delay_ms": delay_ms}
+        case Recorded():
+            return {"recorded": True}
     return {"released": True}
 
 

@@ -135,13 +135,18 @@ class JobThread(threading.Thread):
 
     def _settle(self, lease: Lease, outcome: Outcome) -> None:
         desk = self.desk
-        if not desk.settle(lease, outcome):
+        if lease.ending:
+            desk.leave(lease, outcome)
+        elif not desk.settle(lease, outcome):
             desk.late += 1
             messages.late(lease, desk.late)
 
     def _release(self, lease: Lease) -> None:
         logger.exception("The thread of job %s met an error of ours; the job is released.", lease.job.id)
-        self.desk.settle(lease, RELEASED)
+        if lease.ending:
+            self.desk.leave(lease, RELEASED)  # SQL refuses it where the job has completed
+        else:
+            self.desk.settle(lease, RELEASED)
 
     def _tidy(self) -> None:
         try:

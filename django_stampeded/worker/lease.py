@@ -22,7 +22,7 @@ from django_stampeded.functions import Ack, ClaimedJob
 from django_stampeded.process.board import COMPLETED, PUT_OFF, Board, failed_as
 from django_stampeded.process.wake import Wake
 from django_stampeded.worker import claims
-from django_stampeded.worker.outcomes import RELEASED, Completed, Failed, Outcome
+from django_stampeded.worker.outcomes import RELEASED, Completed, Failed, Outcome, Recorded
 from django_stampeded.worker.progress import Progress, Reports
 
 if TYPE_CHECKING:
@@ -38,13 +38,14 @@ class Lease:
     `claimed_at` and `started_at` are monotonic seconds, the second None until a job thread takes it. `lost` is set once
     somebody else decided the job's fate, `cancelled` too if that was a cancellation. `record` is its place on the board
     that the supervisor sees, -1 where it has none. `progress` is what the job said last of how far it is, `reports` where
-    that waits to be written, None where nobody writes it.
+    that waits to be written, None where nobody writes it. `completes_itself` is set for a job whose completion commits
+    with its work, `ending` while its own thread sees to that.
     """
 
     __slots__ = (
-        "job", "worker_id", "claimed_at", "started_at", "lost", "cancelled", "context", "record",
-        "progress", "reports", "_open",
-    )  # fmt: skip
+        *("job", "worker_id", "claimed_at", "started_at", "lost", "cancelled", "context", "record"),
+        *("progress", "reports", "completes_itself", "ending", "_open"),
+    )
 
     def __init__(self, job: ClaimedJob, worker_id: UUID, now: float) -> None:
         self.job = job
@@ -57,6 +58,8 @@ class Lease:
         self.record = -1
         self.progress: Progress | None = None
         self.reports: Reports | None = None
+        self.completes_itself = False
+        self.ending = False
         self._open = [True]
 
     @property
@@ -84,10 +87,17 @@ class Lease:
             return False
         return True
 
+    def end(self) -> bool:
+        """As `settle`, for the thread that runs the job and records the outcome itself: the job still counts as running."""
+        self.ending = True
+        settled = self.settle()
+        self.ending = settled
+        return settled
+
 
 def code_of(outcome: Outcome) -> int:
     """What the board has for a body that ended so."""
-    if isinstance(outcome, Completed):
+    if isinstance(outcome, Completed | Recorded):
         return COMPLETED
     return failed_as(outcome.kind) if isinstance(outcome, Failed) else PUT_OFF
 
@@ -193,11 +203,15 @@ class Desk:
         """Decide a lease's outcome and leave it for the acker. False when it was decided already."""
         if not lease.settle():
             return False
+        self.leave(lease, outcome)
+        return True
+
+    def leave(self, lease: Lease, outcome: Outcome) -> None:
+        """Leave the outcome of a lease for the acker. For whoever has settled it."""
         if lease.record >= 0 and self.board is not None:
             self.board.end(lease.record, code_of(outcome))
         self.outbox.append((lease, outcome))
         self.for_acker.ring()
-        return True
 
     def let_go(self, leases: Iterable[Lease]) -> None:
         """Forget leases whose outcome is recorded, or nobody's any more."""
@@ -243,7 +257,7 @@ class WorkerDesk(Desk):
 
     def running(self) -> list[Lease]:
         """The leases whose jobs run now and are not given up."""
-        return [lease for thread in self.crew if (lease := thread.lease) is not None and not lease.settled]
+        return [lease for thread in self.crew if (lease := thread.lease) and (lease.ending or not lease.settled)]
 
     def busy(self) -> int:
         """How many threads are not free for another job."""

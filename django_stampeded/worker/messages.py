@@ -143,6 +143,26 @@ def late(lease: Lease, count: int) -> None:
     logger.warning("%s ended after its outcome was decided; its result is dropped (%d so far).", _name(lease), count)
 
 
+def rolled_back(lease: Lease) -> None:
+    """A transactional job was no longer ours when it was to be completed."""
+    logger.warning(
+        "%s: lease lost in attempt %d; its transaction is rolled back, with everything that it wrote.",
+        _name(lease),
+        lease.job.attempt,
+    )
+
+
+def hook_failed(lease: Lease, problem: BaseException) -> None:
+    """What a transactional job wanted done after its commit raised."""
+    logger.error(
+        "%s is completed, but a function that it gave to transaction.on_commit() raised %s, and those after it were not "
+        "called. Look whether what they do must be made up for; the job does not run again.",
+        _name(lease),
+        type(problem).__name__,
+        exc_info=problem,
+    )
+
+
 def unsafe_timeout(timeout: float, expire_seconds: int, task: str) -> None:
     """The lease would end before the timeout does."""
     logger.warning(

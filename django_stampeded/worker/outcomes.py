@@ -52,9 +52,15 @@ class Failed:
     exit_status: int | None = None
 
 
-Outcome = Completed | Released | Snoozed | Failed
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The job is completed and that is in the database already: it committed with its work."""
+
+
+Outcome = Completed | Released | Snoozed | Failed | Recorded
 
 COMPLETED = Completed()
+RECORDED = Recorded()
 RELEASED = Released()
 
 

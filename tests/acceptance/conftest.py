@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,8 +11,12 @@ from pathlib import Path
 import pytest
 
 from django_stampeded.testing.postgres import LocalPostgres
+from tests.acceptance.pooler import PROGRAM, pooling
 from tests.acceptance.project import ROOT, Project, emptied
 from tests.testapp.tasks import EFFECTS
+
+THROUGH_POOLER = os.environ.get("THROUGH_POOLER", "")
+"""`all`: run every test of a project through a pooler too that does not say that it is about a direct connection."""
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +38,30 @@ def installed(server: LocalPostgres, tmp_path_factory: pytest.TempPathFactory) -
     return url
 
 
+@pytest.fixture(scope="session")
+def pooler(installed: str) -> Iterator[str]:
+    """The address of the same database through a pooler in transaction mode."""
+    if PROGRAM is None:
+        pytest.skip("needs pgbouncer")
+    with pooling(installed, size=40) as url:
+        yield url
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests of the project through the pooler too: those of a majority, and all that it means something for where asked."""
+    marks = {mark.name for mark in metafunc.definition.iter_markers()}
+    if "project" in metafunc.fixturenames and "direct" not in marks and (THROUGH_POOLER == "all" or "pooled" in marks):
+        metafunc.parametrize("route", ["direct", "pooled"], indirect=True)
+
+
 @pytest.fixture
-def project(installed: str, tmp_path: Path) -> Iterator[Project]:
-    with emptied(Project(installed, tmp_path)) as project:
+def route(request: pytest.FixtureRequest) -> str:
+    """How the project's processes reach their database: `direct`, or `pooled`."""
+    return getattr(request, "param", "direct")
+
+
+@pytest.fixture
+def project(installed: str, tmp_path: Path, route: str, request: pytest.FixtureRequest) -> Iterator[Project]:
+    through = request.getfixturevalue("pooler") if route == "pooled" else None
+    with emptied(Project(installed, tmp_path, through)) as project:
         yield project

@@ -88,8 +88,11 @@ class Process:
 class Project:
     """The project, its database and its processes."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, through: str | None = None) -> None:
         self.url = url
+        """Where these tests look."""
+        self.through = through or url
+        """Where the processes connect to."""
         self.folder = folder
         self.processes: list[Process] = []
         self.supervised = 0
@@ -98,7 +101,7 @@ class Project:
     def env(self, url: str | None = None, **stampeded: Any) -> dict[str, str]:
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))},
-            "DATABASE_URL": url or self.url,
+            "DATABASE_URL": url or self.through,
             "DJANGO_SETTINGS_MODULE": "tests.settings",
             "TEST_STAMPEDED": json.dumps(
                 {"PROCESSES": self.supervised, "POLL_INTERVAL": 0.2, "HEARTBEAT_INTERVAL": 0.5, **stampeded}

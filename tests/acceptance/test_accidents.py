@@ -14,6 +14,7 @@ pytestmark = pytest.mark.slow
 WORK = "jsonb_build_object('n', n, 'seconds', 0.002)"
 
 
+@pytest.mark.pooled
 def test_jobs_of_a_killed_worker_are_taken_back_and_run(project):
     """Case C08's worse sibling: kill -9 under load."""
     project.enqueue("effect", 600, WORK, ", max_interruptions", ", 5")
@@ -30,6 +31,7 @@ def test_jobs_of_a_killed_worker_are_taken_back_and_run(project):
     assert project.value("SELECT count(*) FROM stampeded_jobs WHERE attempt = 1") > 500
 
 
+@pytest.mark.pooled
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_a_server_that_goes_away_under_load_is_waited_for(project, server, how):
     """Cases C67, C70 and C163: reconnecting for ever, and without a flood of lines."""
@@ -50,6 +52,7 @@ def test_a_server_that_goes_away_under_load_is_waited_for(project, server, how):
     assert worker.stop() == 0
 
 
+@pytest.mark.pooled
 def test_a_worker_that_starts_before_its_server_waits_for_it(project, server):
     server.stop()
     worker = project.manage("runstampeded")
@@ -61,6 +64,7 @@ def test_a_worker_that_starts_before_its_server_waits_for_it(project, server):
     assert worker.stop() == 0
 
 
+@pytest.mark.pooled
 def test_stopping_while_the_server_is_away_takes_no_grace_period(project, server):
     worker = project.worker("--grace-period=600")
     server.stop()
@@ -72,6 +76,7 @@ def test_stopping_while_the_server_is_away_takes_no_grace_period(project, server
         server.start()
 
 
+@pytest.mark.pooled
 def test_outcomes_survive_an_outage_that_begins_while_jobs_run(project, server):
     """The acker keeps what it could not record, and no job runs twice for it."""
     worker = project.worker("--threads=4")
@@ -95,6 +100,7 @@ def test_a_process_that_a_job_ends_costs_no_other_job(project):
     assert project.value("SELECT failure_kind FROM stampeded_jobs WHERE state = 'discarded'") == "worker_missing"
 
 
+@pytest.mark.pooled
 def test_a_worker_that_was_suspended_goes_on_as_another_one(project):
     """Cases C15 and C137: SIGSTOP for longer than it takes to be dead."""
     worker = project.worker("--no-maintenance", "--threads=2")
@@ -114,6 +120,7 @@ def test_a_worker_that_was_suspended_goes_on_as_another_one(project):
     assert worker.stop() == 0
 
 
+@pytest.mark.direct
 def test_connections_stay_few_and_go_away_when_there_is_no_work(project):
     """Case C130: leaking connections."""
     others = (

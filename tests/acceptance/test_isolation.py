@@ -16,6 +16,7 @@ def ended(project, *states):
     eventually(lambda: sum(project.states().values()) == sum(project.states().get(state, 0) for state in states))
 
 
+@pytest.mark.pooled
 def test_isolated_jobs_share_a_process_and_fail_like_others(project):
     worker = project.worker("--threads=1")
     project.enqueue(
@@ -54,6 +55,7 @@ def test_an_isolated_job_that_crashes_costs_only_itself(project):
     assert worker.stop() == 0
 
 
+@pytest.mark.pooled
 def test_an_isolated_job_is_killed_when_it_is_cancelled(project):
     worker = project.worker(HEARTBEAT_INTERVAL=90)
     project.enqueue("isolated", 1, "jsonb_build_object('n', 600, 'end', 'wait')")

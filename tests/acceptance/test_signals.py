@@ -46,6 +46,7 @@ def test_a_running_job_ends_before_the_process_does(project, number):
     assert project.states() == {"completed": 1}
 
 
+@pytest.mark.pooled
 def test_a_second_signal_ends_the_process_at_once_and_hands_the_job_back(project):
     worker = project.worker("--grace-period=600")
     project.enqueue("until_told", 1, "'{}'")
@@ -57,6 +58,7 @@ def test_a_second_signal_ends_the_process_at_once_and_hands_the_job_back(project
     assert project.rows("SELECT state, attempt FROM stampeded_jobs") == [("available", 0)]
 
 
+@pytest.mark.pooled
 def test_a_job_that_outlives_the_grace_period_is_handed_back_and_the_process_ends(project):
     worker = project.worker("--grace-period=0.2")
     project.enqueue("until_told", 1, "'{}'")
@@ -111,6 +113,7 @@ def test_a_child_that_a_job_forks_ends_when_it_is_told_to(project):
     assert worker.stop() == 0
 
 
+@pytest.mark.pooled
 @pytest.mark.slow
 def test_draining_runs_what_is_due_and_exits_with_0(project):
     project.enqueue("effect", 200)
@@ -120,6 +123,7 @@ def test_draining_runs_what_is_due_and_exits_with_0(project):
     assert project.begun() == 200
 
 
+@pytest.mark.pooled
 @pytest.mark.slow
 def test_maintenance_alone_ends_on_a_signal_and_runs_no_job(project):
     project.enqueue("effect", 1)

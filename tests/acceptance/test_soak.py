@@ -39,6 +39,7 @@ class Size:
 
 
 @pytest.mark.slow
+@pytest.mark.direct
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="sizes of processes are read from /proc")
 @pytest.mark.timeout(3600)
 def test_a_worker_does_not_grow_with_the_jobs_it_has_run(project: Project) -> None:

@@ -50,6 +50,15 @@ def give_up() -> None:
     raise Discard("no use")
 
 
+@task(backend="whole")
+def enqueue_and_end(fail: bool) -> str:
+    """Enqueue another one, then end."""
+    important.enqueue()
+    if fail:
+        raise ValueError("after enqueueing")
+    return "enqueued"
+
+
 @task(backend="stampeded")
 def give_back_a_set() -> set[int]:
     """What JSON can't hold."""

@@ -26,6 +26,7 @@ TASKS = {
         "QUEUES": [],
         "OPTIONS": {"max_attempts": 2, "backoff_base": 0.001, "backoff_max": 0.001},
     },
+    "whole": {"BACKEND": BACKEND, "OPTIONS": {"transactional": True, "max_attempts": 1}},
 }
 
 
@@ -66,6 +67,15 @@ def test_a_task_runs_and_its_result_is_found_by_its_id(shop, heard):
     found = shop.add.get_result(result.id)
     assert (found.id, found.return_value, found.task.func) == (result.id, 5, shop.add.func)
     assert heard == [("enqueued", "READY"), ("started", "RUNNING"), ("finished", "SUCCESSFUL")]
+
+
+def test_the_tasks_of_a_backend_can_be_transactional(shop):
+    result, failed = shop.enqueue_and_end.enqueue(False), shop.enqueue_and_end.enqueue(True)
+    drain("default")
+    result.refresh()
+    failed.refresh()
+    assert (result.status, result.return_value, failed.status) == ("SUCCESSFUL", "enqueued", "FAILED")
+    assert value("SELECT count(*) FROM stampeded_jobs WHERE queue = 'mail'") == 1
 
 
 def test_arguments_are_bound_to_names_and_come_back_as_they_were_given(shop):

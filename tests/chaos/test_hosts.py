@@ -56,7 +56,7 @@ def project(installed: str, tmp_path: Path) -> Iterator[Project]:
         project.rows(WITNESS)
         yield project
         project.end()
-        project.rows("DROP TRIGGER witness ON stampeded_jobs; DROP TABLE starts, moves; DROP FUNCTION witness")
+        project.rows("DROP TRIGGER witness ON stampeded_jobs; DROP TABLE starts, moves, counters; DROP FUNCTION witness")
 
 
 def test_a_host_that_was_cut_off_comes_back_and_overwrites_nothing(network, project):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from contextvars import ContextVar
 
 from django.db import connection, connections, transaction
+from django.dispatch import receiver
 
 from django_stampeded import Batch, Cancel, Discard, JobContext, RetryIn, Snooze, current_job, task
+from django_stampeded.signals import job_started
 from tests.testapp import long_jobs  # noqa: F401  its tasks are found as these here are
 
 EFFECTS = "CREATE TABLE IF NOT EXISTS effects (n bigint, job uuid, attempt int, at timestamptz DEFAULT clock_timestamp())"
@@ -368,6 +371,59 @@ def ordeal(job: JobContext, seconds: float, atomic: bool) -> None:
         with transaction.atomic():
             record(1)
             job.checkpoint(done=True)
+
+
+@task(transactional=True, max_attempts=1000, max_interruptions=1000, backoff_base=0.05, backoff_max=0.2)
+def ordeal_whole(seconds: float, counter: int) -> None:
+    """Work, leave an effect and add one to a counter, in the transaction that completes the job."""
+    record(2)
+    time.sleep(seconds)
+    with connection.cursor() as cur:
+        cur.execute("UPDATE counters SET value = value + 1 WHERE id = %s", [counter])
+
+
+@receiver(job_started)
+def note_start(job: JobContext, **_: object) -> None:
+    """Say that such a job starts, before its transaction does."""
+    if job.task == ordeal_whole.name:
+        with connection.cursor() as cur:
+            cur.execute("INSERT INTO starts (job, attempt, pid) VALUES (%s, %s, %s)", [job.id, job.attempt, os.getpid()])
+
+
+ENDINGS: dict[str, Callable[[JobContext], object]] = {}
+"""What tests in the worker's own process want the transactional jobs to do, by name."""
+
+
+@task(transactional=True, takes_context=True, store_result=True, max_attempts=2, backoff_base=0.001, backoff_max=0.001)
+def whole(job: JobContext, n: int, ending: str = "") -> int:
+    """Leave a trace, a checkpoint and another job, then end as the test wants; all in one transaction."""
+    record(n)
+    job.checkpoint(n=n)
+    noop.using(queue_name="left").enqueue(n=n)
+    if ending:
+        ENDINGS[ending](job)
+    return n
+
+
+@task(transactional=True, takes_context=True, isolation="process", max_attempts=1, timeout=60)
+def whole_in_process(job: JobContext, n: int, ending: str = "") -> None:
+    """The same in a process of its own."""
+    record(n)
+    if ending == "raise":
+        raise ValueError("not kept")
+    if ending == "exit":
+        os._exit(n)
+    if ending == "linger":
+        transaction.on_commit(lambda: time.sleep(3))
+
+
+@task(transactional=True, max_attempts=1000, max_interruptions=1000, backoff_base=0.01, backoff_max=0.05)
+def increment(counter: int, before: float = 0.0, after: float = 0.0) -> None:
+    """Add one to a counter, with some work before and after it."""
+    time.sleep(before)
+    with connection.cursor() as cur:
+        cur.execute("UPDATE counters SET value = value + 1 WHERE id = %s", [counter])
+    time.sleep(after)
 
 
 SEEN: ContextVar[str] = ContextVar("SEEN", default="nothing")

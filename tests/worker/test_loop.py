@@ -11,7 +11,7 @@ from django_stampeded.exceptions import SchemaMismatch
 from django_stampeded.process import loop as loop_module
 from django_stampeded.process.loop import Loop
 from django_stampeded.process.outage import Outage
-from tests.worker.support import eventually
+from tests.worker.support import eventually, real_transactions
 
 
 class Failing(Loop):
@@ -71,9 +71,18 @@ def test_the_same_error_over_and_over_is_logged_once(caplog):
     assert len(caplog.records) == 1
 
 
+class Asking(Failing):
+    """Fails as told, then asks the database something."""
+
+    def cycle(self) -> None:
+        super().cycle()
+        self.link.cursor().execute("SELECT 1")
+
+
+@real_transactions
 def test_lost_connections_are_told_once_and_their_end_once(caplog):
     with caplog.at_level(logging.INFO):
-        ran(Failing(*[psycopg.OperationalError("refused") for _ in range(200)]))
+        ran(Asking(*[psycopg.OperationalError("refused") for _ in range(200)]))
     assert [record.levelname for record in of_the_loop(caplog)] == ["WARNING", "INFO"]
 
 
@@ -87,6 +96,13 @@ def test_a_passing_conflict_is_tried_again_without_a_word(caplog, sqlstate):
     with caplog.at_level(logging.INFO):
         ran(Failing(*[psycopg.errors.lookup(sqlstate)("busy") for _ in range(20)]))
     assert of_the_loop(caplog) == []
+
+
+def test_a_round_that_asks_the_database_for_nothing_does_not_say_that_it_is_back(caplog):
+    with caplog.at_level(logging.INFO):
+        loop = ran(Failing(psycopg.OperationalError("away")))
+    assert loop.outage.ongoing
+    assert "again after" not in caplog.text
 
 
 def test_a_database_that_will_not_do_ends_the_loop_with_its_reason():
