@@ -61,6 +61,7 @@ FUNCTIONS = [
     "choose_v01",
     "admit_v01",
     "record_starts_v01",
+    "each_row_v01",
     "claim_v01",
     "claim_many_v01",
     "complete_v01",

@@ -32,10 +32,11 @@ BEGIN
         IF cardinality(v_chosen) < p_limit AND (p_fair OR v_seen = v_first) THEN
             v_chosen := stampeded_choose_in_turn(p_queue, p_limit, p_now, p_fair, v_running, v_skip);
         END IF;
+        -- By their ids: what else must hold is said so that no other index can serve it.
         SELECT coalesce(array_agg(ctid), '{}'), coalesce(array_agg(id), '{}') INTO v_tids, v_locked
           FROM (SELECT ctid, id FROM stampeded_jobs
-                 WHERE queue = p_queue AND id = ANY (v_chosen) AND state IN ('available', 'retryable')
-                   AND scheduled_at <= p_now AND attempt < max_attempts
+                 WHERE queue = p_queue AND id = ANY (v_chosen)
+                   AND CASE WHEN state IN ('available', 'retryable') THEN scheduled_at <= p_now AND attempt < max_attempts END
                    FOR UPDATE SKIP LOCKED) locked;
         EXIT WHEN cardinality(v_locked) = cardinality(v_chosen);
         v_skip := v_skip || ARRAY(SELECT c FROM unnest(v_chosen) c WHERE c <> ALL (v_locked));

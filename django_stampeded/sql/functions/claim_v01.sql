@@ -69,12 +69,12 @@ BEGIN
            SET state = 'executing', attempt = j.attempt + 1, claimed_by = p_worker_id,
                claimed_at = clock_timestamp(), heartbeat_at = clock_timestamp(), finished_at = NULL,
                attempted_by = (j.attempted_by || p_worker_id::text)[greatest(1, cardinality(j.attempted_by) - 8):]
-          FROM (SELECT ctid FROM due UNION ALL SELECT unnest(v_chosen)) AS picked (ctid)
+          FROM (SELECT ctid FROM due UNION ALL SELECT * FROM stampeded_each_row(v_chosen)) AS picked (ctid)
          WHERE j.queue = p_queue AND j.ctid = picked.ctid
         RETURNING j.*
     )
     SELECT * FROM taken ORDER BY taken.priority, taken.scheduled_at, taken.id;
-    IF v_policy.queue IS NOT NULL THEN
+    IF v_policy.rate_limit IS NOT NULL OR v_chosen IS NOT NULL THEN
         GET DIAGNOSTICS v_taken = ROW_COUNT;
         PERFORM stampeded_record_starts(v_policy, p_worker_id, v_began, v_taken);
     END IF;

@@ -15,7 +15,7 @@ BEGIN
         RETURN NULL;
     END IF;
     RETURN least(
-        greatest(v_limit.max_running - coalesce((p_running ->> (p_scope || ':' || p_value))::bigint, 0), 0),
+        v_limit.max_running - coalesce((p_running ->> (p_scope || ':' || p_value))::bigint, 0),
         CASE WHEN v_limit.rate_limit IS NOT NULL THEN
             stampeded_rate_room(p_queue, p_scope, p_value, v_limit.rate_limit, v_limit.rate_period_secs, clock_timestamp()) END);
 END $$;
