@@ -22,12 +22,13 @@ from django_stampeded import zones
 from django_stampeded.batch_models import BatchDelta, Dependency, Progress, Result
 from django_stampeded.count_models import CountDelta, QueueCount, Sample, Tally
 from django_stampeded.exceptions import InvalidSchedule
-from django_stampeded.queue_models import QueueLimit, QueuePolicy, Start, Turn
+from django_stampeded.queue_models import ALL_QUEUES, QueueLimit, QueuePolicy, Start, Turn
 from django_stampeded.states import FailureKind, State
 from django_stampeded.timing import Timing, timing
 from django_stampeded.triggers import AppendOnly, KeepUpdatedAt
 
 __all__ = [
+    "ALL_QUEUES",
     "AuditEntry",
     "Batch",
     "BatchDelta",

@@ -89,7 +89,9 @@ def test_a_tenant_whose_jobs_are_for_later_is_passed_over(fair: SqlClient) -> No
 
 
 def test_many_tenants_are_all_served(fair: SqlClient) -> None:
-    fair.run("INSERT INTO stampeded_jobs (queue, task, tenant_id) SELECT 'q', 't', 't' || mod(n, 700) FROM generate_series(1, 2100) n")
+    fair.run(
+        "INSERT INTO stampeded_jobs (queue, task, tenant_id) SELECT 'q', 't', 't' || mod(n, 700) FROM generate_series(1, 2100) n"
+    )
     order = starts(fair, 70, 10)
     assert len(set(order)) == 700
 

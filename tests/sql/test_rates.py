@@ -151,7 +151,9 @@ def test_a_queue_whose_rate_is_spent_says_when_it_may_start_the_next(sql: SqlCli
     age(sql, timedelta(minutes=30))
     sql.claim(limit=2)
     found = next_due(sql)
-    assert timedelta(minutes=29) < found.at - found.now <= timedelta(minutes=30), "when the first of the three leaves the window"
+    assert timedelta(minutes=29) < found.at - found.now <= timedelta(minutes=30), (
+        "when the first of the three leaves the window"
+    )
     assert found.due <= found.now
 
 
