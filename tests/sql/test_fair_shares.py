@@ -33,15 +33,15 @@ def test_tenants_take_turns(fair: SqlClient) -> None:
     assert "".join(filter(None, starts(fair, 15, 1))) == "abcabcacacaaaaa"
 
 
-@pytest.mark.parametrize("limit", [1, 3, 8, 40, 200])
+@pytest.mark.parametrize("limit", [1, 7, 50])
 def test_each_of_nine_small_tenants_is_through_in_twice_its_share_beside_a_huge_one(fair: SqlClient, limit: int) -> None:
-    fair.enqueue_many(20_000, tenant_id="huge")
+    fair.enqueue_many(5_000, tenant_id="huge")
     for tenant in range(9):
-        fair.enqueue_many(40, tenant_id=f"small {tenant}")
-    alone = 40 * 10  # starts until a tenant is through that gets every tenth
+        fair.enqueue_many(10, tenant_id=f"small {tenant}")
+    alone = 10 * 10  # starts until a tenant is through that gets every tenth
     order = starts(fair, 2 * alone // limit, limit)
     through = {tenant: 1 + max(n for n, t in enumerate(order) if t == tenant) for tenant in set(order)}
-    assert Counter(order).items() >= {f"small {tenant}": 40 for tenant in range(9)}.items()
+    assert Counter(order).items() >= {f"small {tenant}": 10 for tenant in range(9)}.items()
     assert max(through[f"small {tenant}"] for tenant in range(9)) <= alone + 10 * limit
     assert len(order) == 2 * alone // limit * limit, "every claim was filled"
 
@@ -90,7 +90,8 @@ def test_a_tenant_whose_jobs_are_for_later_is_passed_over(fair: SqlClient) -> No
 
 def test_many_tenants_are_all_served(fair: SqlClient) -> None:
     fair.run(
-        "INSERT INTO stampeded_jobs (queue, task, tenant_id) SELECT 'q', 't', 't' || mod(n, 700) FROM generate_series(1, 2100) n"
+        "INSERT INTO stampeded_jobs (queue, task, tenant_id) "
+        "SELECT 'q', 't', 't' || mod(n, 700) FROM generate_series(1, 2100) n"
     )
     order = starts(fair, 70, 10)
     assert len(set(order)) == 700
