@@ -23,6 +23,7 @@ MEASUREMENTS = {
     "w3": ("Drain (W3)", "draining", "drained"),
     "w3rows": ("Drain jobs that touch the database (W3)", "rows", "rows_touched"),
     "batch": ("Drain jobs of a batch", "draining", "batched"),
+    "limits": ("Drain under limits that never bind", "limits", "limited"),
     "w4": ("Start a job (W4)", "latency", "started"),
     "w5": ("What a job leaves behind (W5)", "footprint", "footprint"),
     "idle": ("An idle worker", "latency", "idle"),

@@ -246,7 +246,10 @@ def queues_with_work(cur: Any) -> list[str]:
 
 
 def next_due(cur: Any, queues: Sequence[str]) -> float | None:
-    """In how many seconds the earliest waiting job of these queues is due (negative: it is); None where none waits."""
+    """In how many seconds a claim from these queues may bring a job (negative: now); None where none waits, or in a pause.
+
+    That is when the earliest one is due, or later where a pause or a rate limit of its queue keeps it back.
+    """
     cur.execute(
         "SELECT extract(epoch FROM min(stampeded_next_due(queue)) - clock_timestamp())::float8 "
         "FROM unnest(%s::text[]) AS queue",
@@ -362,9 +365,9 @@ def delete(cur: Any, queue: str, job_id: UUID) -> str | None:
     return None if row is None else row[0]
 
 
-def pause(cur: Any, queue: str, reason: str | None = None) -> None:
-    """Stops claims from a queue; it goes on accepting jobs."""
-    cur.execute("SELECT stampeded_pause(%s::text, %s::text)", [queue, reason])
+def pause(cur: Any, queue: str, reason: str | None = None, until: datetime | None = None) -> None:
+    """Stops claims from a queue (`*`: from all), until then where given; it goes on accepting jobs."""
+    cur.execute("SELECT stampeded_pause(%s::text, %s::text, %s::timestamptz)", [queue, reason, until])
 
 
 def resume(cur: Any, queue: str) -> None:

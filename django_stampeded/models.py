@@ -17,16 +17,18 @@ from django.db.models import Func, Value
 from django.db.models.expressions import DatabaseDefault
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
-from pgtrigger import compiler
 
 from django_stampeded import zones
 from django_stampeded.batch_models import BatchDelta, Dependency, Progress, Result
 from django_stampeded.count_models import CountDelta, QueueCount, Sample, Tally
 from django_stampeded.exceptions import InvalidSchedule
+from django_stampeded.queue_models import ALL_QUEUES, QueueLimit, QueuePolicy, Start, Turn
 from django_stampeded.states import FailureKind, State
 from django_stampeded.timing import Timing, timing
+from django_stampeded.triggers import AppendOnly, KeepUpdatedAt
 
 __all__ = [
+    "ALL_QUEUES",
     "AuditEntry",
     "Batch",
     "BatchDelta",
@@ -35,12 +37,15 @@ __all__ = [
     "Dependency",
     "Job",
     "QueueCount",
+    "QueueLimit",
     "QueuePolicy",
     "Progress",
     "Result",
     "Sample",
     "Schedule",
+    "Start",
     "Tally",
+    "Turn",
     "Worker",
 ]
 
@@ -58,28 +63,6 @@ class DedupKey(Func):
 
     template = "stampeded_jobs_dedup_key"  # never run: the SQL file makes the column
     output_field = models.BinaryField()
-
-
-class _Pinned:
-    """Keeps a host project's PGTRIGGER_ settings out of our migrations, and its helper function in our own schema."""
-
-    def compile(self, model: type[models.Model]) -> compiler.Trigger:
-        trigger = super().compile(model)  # type: ignore[misc]
-        parts = {**trigger.sql.kwargs, "ignore_func_name": "_pgtrigger_should_ignore"}
-        return compiler.Trigger(name=trigger.name, sql=compiler.UpsertTriggerSql(**parts))
-
-
-class _KeepUpdatedAt(_Pinned, pgtrigger.Trigger):  # type: ignore[misc]
-    """Sets updated_at whenever anything else of the row changes, whoever changes it."""
-
-    when = pgtrigger.Before
-    operation = pgtrigger.Update
-    condition = pgtrigger.AnyChange(exclude=["updated_at"])
-    func = "NEW.updated_at := clock_timestamp(); RETURN NEW;"
-
-
-class _AppendOnly(_Pinned, pgtrigger.Protect):  # type: ignore[misc]
-    """Refuses to change or delete a row."""
 
 
 class Job(models.Model):
@@ -130,6 +113,7 @@ class Job(models.Model):
     finished_at = models.DateTimeField(_("finished at"), null=True)
     interrupted_checkpoint = models.BinaryField(null=True, editable=False)
     batch_id = models.UUIDField(_("batch"), null=True)
+    limit_key = models.TextField(_("limit key"), null=True)
 
     class Meta:
         db_table = "stampeded_jobs"
@@ -197,36 +181,6 @@ class Worker(models.Model):
         return f"{self.hostname}:{self.pid}"
 
 
-class QueuePolicy(models.Model):
-    """What operators decide about a queue, and what the planner makes of it."""
-
-    class Verdict(models.TextChoices):
-        STEADY = "steady", _("steady")
-        RUSH = "rush", _("rush")
-        HOLD = "hold", _("hold")
-
-    queue = models.TextField(_("queue"), primary_key=True)
-    max_running = models.PositiveIntegerField(_("max. running"), null=True, blank=True)
-    max_wait_secs = models.PositiveIntegerField(_("max. wait (s)"), null=True, blank=True)
-    verdict = models.TextField(_("verdict"), choices=Verdict.choices, db_default=Verdict.STEADY.value, editable=False)
-    reason = models.TextField(_("reason"), null=True, editable=False)
-    decided_at = models.DateTimeField(_("decided at"), null=True, editable=False)
-    created_at = models.DateTimeField(_("created at"), db_default=Now(), editable=False)
-    updated_at = models.DateTimeField(_("updated at"), db_default=Now(), editable=False)
-    paused_at = models.DateTimeField(_("paused at"), null=True, editable=False)
-    paused_reason = models.TextField(_("paused because"), null=True, editable=False)
-
-    class Meta:
-        db_table = "stampeded_queue_policies"
-        verbose_name = _("queue policy")
-        verbose_name_plural = _("queue policies")
-        permissions = [("pause_queue", _("Can pause and resume queues"))]
-        triggers = [_KeepUpdatedAt(name="policy_updated_at")]
-
-    def __str__(self) -> str:
-        return self.queue
-
-
 class Schedule(models.Model):
     """What runs by the clock."""
 
@@ -282,7 +236,7 @@ class Schedule(models.Model):
         verbose_name_plural = _("schedules")
         permissions = [("run_schedule", _("Can run schedules now"))]
         triggers = [
-            _KeepUpdatedAt(
+            KeepUpdatedAt(
                 name="schedule_updated_at",
                 condition=pgtrigger.AnyChange(exclude=["updated_at", "declared_at"]),
             )
@@ -369,7 +323,7 @@ class AuditEntry(models.Model):
         db_table = "stampeded_audit"
         verbose_name = _("audit entry")
         verbose_name_plural = _("audit log")
-        triggers = [_AppendOnly(name="audit_append_only", operation=pgtrigger.Update | pgtrigger.Delete)]
+        triggers = [AppendOnly(name="audit_append_only", operation=pgtrigger.Update | pgtrigger.Delete)]
 
     def __str__(self) -> str:
         return f"{self.actor}: {self.action}"

@@ -33,6 +33,7 @@ class Options(TypedDict, total=False):
     run_after: datetime | timedelta | None
     tenant: str | None
     destination: str | None
+    limit_key: str | None
     dedup: str | None
     dedup_period: str | None
     unique: str | Iterable[str] | None
@@ -211,6 +212,7 @@ _CHECKS: dict[str, Check] = {
     "run_after": _optional(_run_after),
     "tenant": _optional(_text),
     "destination": _optional(_text),
+    "limit_key": _optional(_text),
     "dedup": _optional(_scope),
     "dedup_period": _optional(_period),
     "unique": _optional(_unique),

@@ -56,7 +56,8 @@ class Task(Generic[P, R]):
     name: what jobs call it. aliases: names it had before, whose waiting jobs it still runs.
     func: the function, None where another language has it. takes_context: it gets a JobContext as first argument.
     queue_name: None means the setting DEFAULT_QUEUE. priority: -32768 to 32767, lower runs first.
-    run_after: a datetime with time zone, or a timedelta from now by the database's clock. tenant, destination: text.
+    run_after: a datetime with time zone, or a timedelta from now by the database's clock. tenant, destination, limit_key: text
+    by which a queue's limits can tell jobs apart.
     dedup: while an unfinished job of the queue has this scope, no second one is written. unique: a scope made from "args",
     from the arguments named in a list, or from the "task" alone. dedup_period: minute, hour, day, week or month; the
     scope then stays taken until that period (UTC) ends.
@@ -81,6 +82,7 @@ class Task(Generic[P, R]):
     run_after: datetime | timedelta | None = None
     tenant: str | None = None
     destination: str | None = None
+    limit_key: str | None = None
     dedup: str | None = None
     dedup_period: str | None = None
     unique: str | tuple[str, ...] | None = None
@@ -360,6 +362,7 @@ def _columns(task: Task[..., Any]) -> list[Column]:
         for name, kind, value, default in (
             ("tenant_id", "text", task.tenant, None),
             ("destination", "text", task.destination, None),
+            ("limit_key", "text", task.limit_key, None),
             ("dead_letter_queue", "text", task.dead_letter_queue, None),
             ("batch_id", "uuid", task.batch, None),
             ("priority", "smallint", task.priority, 0),

@@ -19,13 +19,14 @@ from django_stampeded.actions.jobs import (
     retry,
     run_now,
 )
-from django_stampeded.actions.queues import change_policy, pause, prune, resume
+from django_stampeded.actions.policies import POLICY, change_limit, change_policy
+from django_stampeded.actions.queues import pause, prune, resume
 from django_stampeded.actions.schedules import delete_schedule, pause_schedule, run_schedule, save_schedule
 from django_stampeded.actions.workers import stop_worker
 
 EVERY_ACTION = (
-    *JOB_ACTIONS, "pause", "resume", "change_policy", "make_schedule", "change_schedule", "pause_schedule", "resume_schedule",
-    "run_schedule", "delete_schedule", "prune", "stop_worker",
+    *JOB_ACTIONS, "pause", "resume", "change_policy", "change_limit", "make_schedule", "change_schedule", "pause_schedule",
+    "resume_schedule", "run_schedule", "delete_schedule", "prune", "stop_worker",
 )  # fmt: skip
 """What stands in the audit's column of actions."""
 
@@ -35,10 +36,12 @@ __all__ = [
     "EVERY_ACTION",
     "JOB_ACTIONS",
     "LONGEST_REASON",
+    "POLICY",
     "Actor",
     "BulkReport",
     "Outcome",
     "cancel",
+    "change_limit",
     "change_policy",
     "delete",
     "delete_schedule",

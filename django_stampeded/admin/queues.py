@@ -18,10 +18,11 @@ from django.utils.translation import gettext_lazy as _
 from django_stampeded import actions, insights
 from django_stampeded.admin.overview import live_view
 from django_stampeded.admin.pages import ReadingAdmin
-from django_stampeded.models import QueuePolicy
+from django_stampeded.models import ALL_QUEUES, QueuePolicy
 from django_stampeded.states import State
 
 QUEUES_SHOWN = 200
+EDITED = ("queue", *actions.POLICY)
 
 
 class QueuePolicyForm(forms.ModelForm):
@@ -32,13 +33,24 @@ class QueuePolicyForm(forms.ModelForm):
     queue = forms.CharField(label=_("queue"), max_length=255, strip=False)
     max_running = forms.IntegerField(label=_("max. running"), required=False, min_value=1, max_value=2**31 - 1)
     max_wait_secs = forms.IntegerField(label=_("max. wait (s)"), required=False, min_value=1, max_value=2**31 - 1)
+    rate_limit = forms.IntegerField(label=_("starts"), required=False, min_value=1, max_value=2**31 - 1)
+    rate_period_secs = forms.IntegerField(label=_("in so many seconds"), required=False, min_value=1, max_value=2**31 - 1)
+    fair_tenants = forms.BooleanField(label=_("fair shares of tenants"), required=False)
 
     class Meta:
         model = QueuePolicy
-        fields = ("queue", "max_running", "max_wait_secs")
+        fields = EDITED
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if (cleaned.get("rate_limit") is None) != (cleaned.get("rate_period_secs") is None):
+            self.add_error("rate_period_secs", gettext("A rate is so many starts in so many seconds: give both or neither."))
+        return cleaned
 
     def clean_queue(self) -> str:
         name = str(self.cleaned_data["queue"])
+        if name == ALL_QUEUES:
+            raise forms.ValidationError(gettext("All queues together can only be paused; name one queue."))
         # The model's own check would look at the default database, which need not be this one.
         if self.instance._state.adding and QueuePolicy.objects.using(self.alias).filter(pk=name).exists():
             raise forms.ValidationError(gettext("This queue has a policy already; change that one."))
@@ -54,12 +66,12 @@ class QueuePolicyAdmin(ReadingAdmin):
     change_list_template = "stampeded/admin/queues.html"
     heading = _("queues")
     form = QueuePolicyForm
-    list_display = ("queue", "max_running", "max_wait_secs", "verdict", "reason", "decided_at", "paused_at")
+    list_display = ("queue", "max_running", "rate_limit", "rate_period_secs", "fair_tenants", "verdict", "reason", "paused_at")
     ordering = ("queue",)
     fields = (
-        "queue", "max_running", "max_wait_secs", "verdict", "reason", "decided_at", "paused_at", "paused_reason",
+        *EDITED, "verdict", "reason", "decided_at", "paused_at", "paused_reason", "paused_until",
     )  # fmt: skip
-    readonly_fields = ("verdict", "reason", "decided_at", "paused_at", "paused_reason")
+    readonly_fields = ("verdict", "reason", "decided_at", "paused_at", "paused_reason", "paused_until")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("stampeded.add_queuepolicy")
@@ -76,8 +88,8 @@ class QueuePolicyAdmin(ReadingAdmin):
         return form
 
     def save_model(self, request: HttpRequest, obj: QueuePolicy, form: Any, change: bool) -> None:
-        limits = {name: form.cleaned_data[name] for name in ("max_running", "max_wait_secs")}
-        actions.change_policy(obj.queue, limits, actor=self.actor(request), using=self.alias)
+        decided = {name: form.cleaned_data[name] for name in actions.POLICY if name in form.changed_data or not change}
+        actions.change_policy(obj.queue, decided, actor=self.actor(request), using=self.alias)
 
     def get_urls(self) -> list[URLPattern]:
         switch = self.admin_site.admin_view(self.switch_view)

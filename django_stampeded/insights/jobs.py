@@ -11,18 +11,20 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db import connections
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from django_stampeded import limit_functions
 from django_stampeded.conf import settings
 from django_stampeded.insights.alias import chosen
 from django_stampeded.insights.errors import LONGEST_ERROR, ErrorEntry, read_ring, summary_of
 from django_stampeded.insights.progress import ProgressFacts, progress_of
-from django_stampeded.insights.queues import counts_by_queue
+from django_stampeded.insights.queues import counts_by_queue, pause_part, policies_of
 from django_stampeded.insights.reasons import QueueSituation, Reason, why_not_running
 from django_stampeded.insights.redaction import Redactor
 from django_stampeded.insights.workers import EVERY_QUEUE, may_know, serves, with_liveness
-from django_stampeded.models import Job, QueuePolicy, Worker
+from django_stampeded.models import ALL_QUEUES, Job, QueuePolicy, Worker
 from django_stampeded.states import RUNNING, WAITING
 
 AHEAD_COUNTED_TO = 1_000
@@ -48,6 +50,7 @@ class JobFacts:
     tenant_id: str | None
     priority: int
     destination: str | None
+    limit_key: str | None
     args: Any
     meta: Any
     scheduled_at: datetime
@@ -126,7 +129,8 @@ def situation(job: Job, now: datetime, using: str | None = None) -> QueueSituati
     alias = chosen(using)
     if job.state not in WAITING:
         return QueueSituation(job.queue)
-    policy = QueuePolicy.objects.using(alias).filter(pk=job.queue).first()
+    policies = policies_of(alias, job.queue)
+    policy = policies.get(job.queue)
     candidates = with_liveness(Worker.objects.using(alias)).filter(queues__overlap=[job.queue, EVERY_QUEUE])
     serving = [worker for worker in candidates if serves(worker, job.queue)]
     alive = [worker.alive for worker in serving]
@@ -141,6 +145,8 @@ def situation(job: Job, now: datetime, using: str | None = None) -> QueueSituati
         ahead=min(ahead, AHEAD_COUNTED_TO),
         ahead_at_least=ahead > AHEAD_COUNTED_TO,
         **_policy_part(policy),
+        **pause_part(policy, policies.get(ALL_QUEUES)),
+        **({} if policy is None else _limits_part(job, alias)),
     )
 
 
@@ -156,13 +162,21 @@ def _policy_part(policy: QueuePolicy | None) -> dict[str, Any]:
     if policy is None:
         return {}
     return {
-        "paused_at": policy.paused_at,
-        "paused_reason": policy.paused_reason or "",
         "max_running": policy.max_running,
         "verdict": policy.verdict,
         "verdict_reason": policy.reason or "",
         "decided_at": policy.decided_at,
     }
+
+
+def _limits_part(job: Job, alias: str) -> dict[str, Any]:
+    """Which limits keep the job back: the rate of its queue, and those of its keys."""
+    keys = {"tenant": job.tenant_id, "destination": job.destination, "key": job.limit_key}
+    with connections[alias].cursor() as cursor:
+        return {
+            "rate_frees_at": limit_functions.rate_frees_at(cursor, job.queue),
+            "keys_held_back": limit_functions.held_back(cursor, job.queue, {k: v for k, v in keys.items() if v is not None}),
+        }
 
 
 def _worker_label(worker_id: UUID | None, alias: str) -> str:
@@ -176,5 +190,5 @@ _COPIED = (
     "id", "queue", "task", "state", "tenant_id", "priority", "destination", "scheduled_at", "inserted_at",
     "claimed_at", "heartbeat_at", "finished_at", "attempt", "max_attempts", "interruptions", "max_interruptions",
     "deferrals", "max_deferrals", "expire_seconds", "failure_kind", "checkpoint_at", "claimed_by",
-    "dead_letter_queue", "source_id", "source_queue", "source_attempts", "dedup_period",
+    "dead_letter_queue", "source_id", "source_queue", "source_attempts", "dedup_period", "limit_key",
 )  # fmt: skip

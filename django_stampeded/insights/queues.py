@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import DateTimeField, F, Func
+from django.db.models import DateTimeField, F, Func, Value
 from django.db.models.functions import Now
 
 from django_stampeded.insights.alias import chosen
 from django_stampeded.insights.durations import in_words
 from django_stampeded.insights.workers import live_workers, serves
-from django_stampeded.models import QueueCount, QueuePolicy
+from django_stampeded.models import ALL_QUEUES, QueueCount, QueuePolicy
 from django_stampeded.states import RUNNING, WAITING, State
 
 
@@ -33,6 +33,8 @@ class QueueStatus:
         oldest_age: how long ago that was.
         paused_at: since when it is paused; None while it runs.
         paused_reason: why, as the operator put it.
+        paused_until: when the pause ends by itself; None when it doesn't.
+        paused_with_all: the pause is that of all queues, and not its own.
         max_running: most jobs at once; None for no limit.
         verdict: the planner's word.
         verdict_reason: why, as the planner put it.
@@ -45,6 +47,8 @@ class QueueStatus:
     oldest_age: timedelta | None = None
     paused_at: datetime | None = None
     paused_reason: str = ""
+    paused_until: datetime | None = None
+    paused_with_all: bool = False
     max_running: int | None = None
     verdict: str = "steady"
     verdict_reason: str = ""
@@ -95,7 +99,7 @@ def queues(using: str | None = None) -> list[QueueStatus]:
     alias = chosen(using)
     counts = counts_by_queue(alias)
     oldest = _oldest_due(alias)
-    policies = {policy.queue: policy for policy in QueuePolicy.objects.using(alias)}
+    policies = policies_of(alias)
     alive = list(live_workers(alias))
     return [
         QueueStatus(
@@ -105,6 +109,7 @@ def queues(using: str | None = None) -> list[QueueStatus]:
             oldest_age=oldest.get(name, (None, None))[1],
             live_workers=sum(1 for worker in alive if serves(worker, name)),
             **_policy_part(policies.get(name)),
+            **pause_part(policies.get(name), policies.get(ALL_QUEUES)),
         )
         for name in sorted({*counts, *policies})
     ]
@@ -129,7 +134,7 @@ def _oldest_due(alias: str) -> dict[str, tuple[datetime | None, timedelta | None
     waiting = (
         QueueCount.objects.using(alias)
         .filter(n__gt=0, state__in=WAITING)
-        .annotate(oldest=_NextDue("queue"))
+        .annotate(oldest=_NextDue("queue", Value(False)))
         .annotate(age=Now() - F("oldest"))
         .values_list("queue", "oldest", "age")
     )
@@ -139,10 +144,34 @@ def _oldest_due(alias: str) -> dict[str, tuple[datetime | None, timedelta | None
 def _policy_part(policy: QueuePolicy | None) -> dict[str, Any]:
     if policy is None:
         return {}
+    return {"max_running": policy.max_running, "verdict": policy.verdict, "verdict_reason": policy.reason or ""}
+
+
+def policies_of(alias: str, queue: str | None = None) -> dict[str, QueuePolicy]:
+    """The policies, or those that hold for one queue; that of all queues is among them only while it pauses them.
+
+    A pause that has ended by itself, by the database's clock, is left out of its row.
+    """
+    rows = QueuePolicy.objects.using(alias).annotate(database_now=Now())
+    if queue is not None:
+        rows = rows.filter(pk__in=[queue, ALL_QUEUES])
+    found: dict[str, QueuePolicy] = {}
+    for policy in rows:
+        if policy.paused_until is not None and policy.paused_until <= policy.database_now:
+            policy.paused_at = policy.paused_reason = policy.paused_until = None
+        if policy.queue != ALL_QUEUES or policy.paused_at is not None:
+            found[policy.queue] = policy
+    return found
+
+
+def pause_part(own: QueuePolicy | None, of_all: QueuePolicy | None) -> dict[str, Any]:
+    """What holds of a queue's pause: its own, or else that of all queues."""
+    pause = own if own is not None and own.paused_at is not None else of_all
+    if pause is None or pause.paused_at is None:
+        return {}
     return {
-        "paused_at": policy.paused_at,
-        "paused_reason": policy.paused_reason or "",
-        "max_running": policy.max_running,
-        "verdict": policy.verdict,
-        "verdict_reason": policy.reason or "",
+        "paused_at": pause.paused_at,
+        "paused_reason": pause.paused_reason or "",
+        "paused_until": pause.paused_until,
+        "paused_with_all": pause is not own,
     }

@@ -6,7 +6,7 @@ The first reason is the one that holds the job back; later ones would hold it ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -44,6 +44,10 @@ class QueueSituation:
         queue: the queue's name.
         paused_at: since when it is paused; None while it runs.
         paused_reason: why, as the operator put it.
+        paused_until: when the pause ends by itself; None when it doesn't.
+        paused_with_all: the pause is that of all queues, and not its own.
+        rate_frees_at: when its rate limit lets the next job start; None when it does so now.
+        keys_held_back: of tenant, destination and key those of which no more jobs may start now.
         max_running: most jobs at once over all workers; None for no limit.
         running: jobs claimed or executing now.
         verdict: the planner's word: steady, rush or hold.
@@ -59,6 +63,10 @@ class QueueSituation:
     queue: str
     paused_at: datetime | None = None
     paused_reason: str = ""
+    paused_until: datetime | None = None
+    paused_with_all: bool = False
+    rate_frees_at: datetime | None = None
+    keys_held_back: Sequence[str] = ()
     max_running: int | None = None
     running: int = 0
     verdict: str = "steady"
@@ -127,10 +135,13 @@ def _attempts_spent(job: WaitingJob, situation: QueueSituation, now: datetime) -
 def _paused(job: WaitingJob, situation: QueueSituation, now: datetime) -> Iterator[Reason]:
     if situation.paused_at is None:
         return
-    text = gettext("Queue “%(queue)s” is paused (for %(age)s); resume it to let its jobs run.") % {
-        "queue": situation.queue,
-        "age": in_words(now - situation.paused_at),
-    }
+    words = {"queue": situation.queue, "age": in_words(now - situation.paused_at)}
+    if situation.paused_with_all:
+        text = gettext("All queues are paused (for %(age)s); resume them to let their jobs run.") % words
+    else:
+        text = gettext("Queue “%(queue)s” is paused (for %(age)s); resume it to let its jobs run.") % words
+    if situation.paused_until is not None:
+        text += " " + gettext("The pause ends by itself in %(wait)s.") % {"wait": in_words(situation.paused_until - now)}
     if situation.paused_reason:
         text += " " + gettext("Reason given: %(reason)s") % {"reason": situation.paused_reason}
     yield Reason("paused", text)
@@ -191,6 +202,25 @@ def _limit_reached(job: WaitingJob, situation: QueueSituation, now: datetime) ->
         )
 
 
+def _rate_spent(job: WaitingJob, situation: QueueSituation, now: datetime) -> Iterator[Reason]:
+    if situation.rate_frees_at is not None and situation.rate_frees_at > now:
+        yield Reason(
+            "rate_spent",
+            gettext("Queue “%(queue)s” has started as many jobs as its rate allows; it may start the next in %(wait)s.")
+            % {"queue": situation.queue, "wait": in_words(situation.rate_frees_at - now)},
+        )
+
+
+def _keys_held_back(job: WaitingJob, situation: QueueSituation, now: datetime) -> Iterator[Reason]:
+    texts = {
+        "tenant": gettext("Its tenant has as many jobs of queue “%(queue)s” running or started as it may."),
+        "destination": gettext("Its destination has as many jobs of queue “%(queue)s” running or started as it may."),
+        "key": gettext("Its limit key has as many jobs of queue “%(queue)s” running or started as it may."),
+    }
+    for scope in situation.keys_held_back:
+        yield Reason(f"{scope}_limit_reached", texts[scope] % {"queue": situation.queue})
+
+
 def _held(job: WaitingJob, situation: QueueSituation, now: datetime) -> Iterator[Reason]:
     if situation.verdict != "hold" or situation.decided_at is None:
         return
@@ -215,4 +245,14 @@ def _turn(situation: QueueSituation) -> Reason:
 
 
 _Rule = Callable[[WaitingJob, QueueSituation, datetime], Iterator[Reason]]
-_RULES: tuple[_Rule, ...] = (_attempts_spent, _paused, _unknown_task, _scheduled, _no_worker, _limit_reached, _held)
+_RULES: tuple[_Rule, ...] = (
+    _attempts_spent,
+    _paused,
+    _unknown_task,
+    _scheduled,
+    _no_worker,
+    _limit_reached,
+    _rate_spent,
+    _keys_held_back,
+    _held,
+)

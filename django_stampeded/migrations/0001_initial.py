@@ -24,6 +24,9 @@ TABLES = [
     "schedules_v01",
     "cron_occurrences_v01",
     "queue_policies_v01",
+    "limits_v01",
+    "starts_v01",
+    "turns_v01",
     "audit_v01",
 ]
 
@@ -47,6 +50,18 @@ FUNCTIONS = [
     "install_triggers_v01",
     "set_storage_v01",
     "create_queue_v01",
+    "rate_room_v01",
+    "rate_frees_at_v01",
+    "key_room_v01",
+    "running_by_key_v01",
+    "units_v01",
+    "candidates_v01",
+    "fit_v01",
+    "choose_in_turn_v01",
+    "choose_v01",
+    "admit_v01",
+    "record_starts_v01",
+    "each_row_v01",
     "claim_v01",
     "claim_many_v01",
     "complete_v01",
@@ -78,6 +93,7 @@ FUNCTIONS = [
     "expire_v01",
     "reap_v01",
     "settle_worker_v01",
+    "prune_state_v01",
     "prune_v01",
     "prune_occurrences_v01",
     "heartbeat_v01",
@@ -89,10 +105,11 @@ FUNCTIONS = [
     "delete_v01",
     "move_v01",
     "pause_v01",
+    "queues_with_work_v01",
     "resume_v01",
+    "blocked_until_v01",
     "next_due_v01",
     "sample_v01",
-    "queues_with_work_v01",
     "claim_due_schedules_v01",
     "set_aside_schedule_v01",
     "clear_set_aside_v01",
@@ -480,6 +497,7 @@ class Migration(migrations.Migration):
                         ("finished_at", models.DateTimeField(null=True, verbose_name="finished at")),
                         ("interrupted_checkpoint", models.BinaryField(null=True)),
                         ("batch_id", models.UUIDField(null=True, verbose_name="batch")),
+                        ("limit_key", models.TextField(null=True, verbose_name="limit key")),
                     ],
                     options={
                         "verbose_name": "job",
@@ -544,12 +562,121 @@ class Migration(migrations.Migration):
                             "paused_reason",
                             models.TextField(editable=False, null=True, verbose_name="paused because"),
                         ),
+                        (
+                            "paused_until",
+                            models.DateTimeField(editable=False, null=True, verbose_name="paused until"),
+                        ),
+                        (
+                            "rate_limit",
+                            models.PositiveIntegerField(blank=True, null=True, verbose_name="starts"),
+                        ),
+                        (
+                            "rate_period_secs",
+                            models.PositiveIntegerField(blank=True, null=True, verbose_name="in so many seconds"),
+                        ),
+                        (
+                            "fair_tenants",
+                            models.BooleanField(db_default=False, verbose_name="fair shares of tenants"),
+                        ),
+                        (
+                            "keep_completed_secs",
+                            models.PositiveIntegerField(blank=True, null=True, verbose_name="keep completed (s)"),
+                        ),
+                        (
+                            "keep_discarded_secs",
+                            models.PositiveIntegerField(blank=True, null=True, verbose_name="keep discarded (s)"),
+                        ),
+                        (
+                            "keep_cancelled_secs",
+                            models.PositiveIntegerField(blank=True, null=True, verbose_name="keep cancelled (s)"),
+                        ),
                     ],
                     options={
                         "verbose_name": "queue policy",
                         "verbose_name_plural": "queue policies",
                         "db_table": "stampeded_queue_policies",
                         "permissions": [("pause_queue", "Can pause and resume queues")],
+                    },
+                ),
+                migrations.CreateModel(
+                    name="QueueLimit",
+                    fields=[
+                        ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                        (
+                            "scope",
+                            models.TextField(
+                                choices=[("tenant", "tenant"), ("destination", "destination"), ("key", "limit key")],
+                                verbose_name="of",
+                            ),
+                        ),
+                        ("value", models.TextField(blank=True, null=True, verbose_name="named")),
+                        (
+                            "max_running",
+                            models.PositiveIntegerField(blank=True, null=True, verbose_name="max. running"),
+                        ),
+                        ("rate_limit", models.PositiveIntegerField(blank=True, null=True, verbose_name="starts")),
+                        (
+                            "rate_period_secs",
+                            models.PositiveIntegerField(blank=True, null=True, verbose_name="in so many seconds"),
+                        ),
+                        (
+                            "queue",
+                            models.ForeignKey(
+                                db_column="queue",
+                                db_index=False,
+                                on_delete=django.db.models.deletion.CASCADE,
+                                related_name="limits",
+                                to="stampeded.queuepolicy",
+                                verbose_name="queue",
+                            ),
+                        ),
+                    ],
+                    options={
+                        "verbose_name": "limit",
+                        "verbose_name_plural": "limits",
+                        "db_table": "stampeded_limits",
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Start",
+                    fields=[
+                        (
+                            "pk",
+                            models.CompositePrimaryKey(
+                                "queue",
+                                "scope",
+                                "value",
+                                "started_at",
+                                blank=True,
+                                editable=False,
+                                primary_key=True,
+                                serialize=False,
+                            ),
+                        ),
+                        ("queue", models.TextField()),
+                        ("scope", models.TextField()),
+                        ("value", models.TextField()),
+                        ("started_at", models.DateTimeField()),
+                        ("n", models.BigIntegerField()),
+                        ("total", models.BigIntegerField()),
+                        ("expires_at", models.DateTimeField()),
+                    ],
+                    options={
+                        "db_table": "stampeded_starts",
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Turn",
+                    fields=[
+                        ("queue", models.TextField(primary_key=True, serialize=False)),
+                        ("tenant", models.TextField(null=True)),
+                        ("grp", models.BigIntegerField(null=True)),
+                        ("walked", models.SmallIntegerField(null=True)),
+                        ("walked_at", models.DateTimeField(null=True)),
+                        ("walked_id", models.UUIDField(null=True)),
+                    ],
+                    options={
+                        "db_table": "stampeded_turns",
                     },
                 ),
                 migrations.CreateModel(
@@ -763,9 +890,9 @@ class Migration(migrations.Migration):
             trigger=pgtrigger.compiler.Trigger(
                 name="policy_updated_at",
                 sql=pgtrigger.compiler.UpsertTriggerSql(
-                    condition='WHEN (OLD."created_at" IS DISTINCT FROM (NEW."created_at") OR OLD."decided_at" IS DISTINCT FROM (NEW."decided_at") OR OLD."max_running" IS DISTINCT FROM (NEW."max_running") OR OLD."max_wait_secs" IS DISTINCT FROM (NEW."max_wait_secs") OR OLD."paused_at" IS DISTINCT FROM (NEW."paused_at") OR OLD."paused_reason" IS DISTINCT FROM (NEW."paused_reason") OR OLD."queue" IS DISTINCT FROM (NEW."queue") OR OLD."reason" IS DISTINCT FROM (NEW."reason") OR OLD."verdict" IS DISTINCT FROM (NEW."verdict"))',
+                    condition='WHEN (OLD."created_at" IS DISTINCT FROM (NEW."created_at") OR OLD."decided_at" IS DISTINCT FROM (NEW."decided_at") OR OLD."fair_tenants" IS DISTINCT FROM (NEW."fair_tenants") OR OLD."keep_cancelled_secs" IS DISTINCT FROM (NEW."keep_cancelled_secs") OR OLD."keep_completed_secs" IS DISTINCT FROM (NEW."keep_completed_secs") OR OLD."keep_discarded_secs" IS DISTINCT FROM (NEW."keep_discarded_secs") OR OLD."max_running" IS DISTINCT FROM (NEW."max_running") OR OLD."max_wait_secs" IS DISTINCT FROM (NEW."max_wait_secs") OR OLD."paused_at" IS DISTINCT FROM (NEW."paused_at") OR OLD."paused_reason" IS DISTINCT FROM (NEW."paused_reason") OR OLD."paused_until" IS DISTINCT FROM (NEW."paused_until") OR OLD."queue" IS DISTINCT FROM (NEW."queue") OR OLD."rate_limit" IS DISTINCT FROM (NEW."rate_limit") OR OLD."rate_period_secs" IS DISTINCT FROM (NEW."rate_period_secs") OR OLD."reason" IS DISTINCT FROM (NEW."reason") OR OLD."verdict" IS DISTINCT FROM (NEW."verdict"))',
                     func="NEW.updated_at := clock_timestamp(); RETURN NEW;",
-                    hash="3b6ebbedb54642ae095d3c17f130a493561c0214",
+                    hash="92489d893e4000505b7016337d39f968d9216a7a",
                     ignore_func_name="_pgtrigger_should_ignore",
                     operation="UPDATE",
                     pgid="pgtrigger_policy_updated_at_69a3b",

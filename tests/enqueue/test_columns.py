@@ -51,6 +51,7 @@ OPTIONS = {
     "priority": (-32_768, "priority", -32_768),
     "tenant": ("acme", "tenant_id", "acme"),
     "destination": ("api", "destination", "api"),
+    "limit_key": ("user 7", "limit_key", "user 7"),
     "dead_letter_queue": ("dead", "dead_letter_queue", "dead"),
     "max_attempts": (32_767, "max_attempts", 32_767),
     "max_interruptions": (0, "max_interruptions", 0),

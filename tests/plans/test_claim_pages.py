@@ -201,3 +201,72 @@ def test_a_claim_under_a_limit_reads_no_more_than_the_jobs_that_run(sql: SqlClie
     sql.insert("stampeded_queue_policies", queue="q", max_running=5)
     sql.enqueue_many(MANY)
     assert claim_pages(sql, "q", LIMIT) <= allowed(sql)
+
+
+# -- limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_queue_without_limits_pays_for_none(sql: SqlClient) -> None:
+    own_partition(sql)
+    sql.enqueue_many(DUE)
+    sql.insert("stampeded_queue_policies", queue="other", rate_limit=5, rate_period_secs=1, fair_tenants=True)
+    sql.insert("stampeded_limits", queue="other", scope="tenant", max_running=1)
+    with plans_shown(sql) as plans:
+        assert len(sql.claim(limit=1)) == 1
+    about_limits = [plan for plan in plans if "policies" in plan or "limits" in plan or "starts" in plan]
+    assert len(about_limits) == 1 and "Index" in about_limits[0]
+    assert claim_pages(sql, "q", 0) < 10
+
+
+def held_back(sql: SqlClient, scope: str, column: str) -> None:
+    """A queue with many jobs of a key at its limit."""
+    own_partition(sql)
+    sql.insert("stampeded_queue_policies", queue="q")
+    sql.insert("stampeded_limits", queue="q", scope=scope, max_running=1)
+    sql.enqueue_many(MANY, **{column: "held"})
+    assert len(sql.claim()) == 1
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["", "analyzed"])
+@pytest.mark.parametrize("scope", ["tenant", "destination", "key"])
+def test_a_claim_reads_over_few_of_the_jobs_that_a_limit_holds_back(sql: SqlClient, scope: str, analyzed: bool) -> None:
+    column = {"tenant": "tenant_id", "destination": "destination", "key": "limit_key"}[scope]
+    held_back(sql, scope, column)
+    for value in range(DUE):
+        sql.enqueue(priority=1, **{column: f"free {value}"})
+    if analyzed:
+        analyze(sql)
+    assert claim_pages(sql, "q", LIMIT) <= allowed(sql) + 1500
+    assert [job.priority for job in sql.claim(limit=LIMIT)] == [1] * LIMIT
+
+
+def test_a_claim_that_a_limit_keeps_from_everything_reads_little(sql: SqlClient) -> None:
+    held_back(sql, "tenant", "tenant_id")
+    assert claim_pages(sql, "q", LIMIT) <= 6000 and sql.claim(limit=LIMIT) == []
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["", "analyzed"])
+def test_fair_shares_read_by_what_they_take_and_not_by_what_waits(sql: SqlClient, analyzed: bool) -> None:
+    own_partition(sql)
+    sql.insert("stampeded_queue_policies", queue="q", fair_tenants=True)
+    sql.enqueue_many(MANY, tenant_id="huge")
+    for tenant in range(9):
+        sql.enqueue_many(DUE, tenant_id=f"small {tenant}")
+    if analyzed:
+        analyze(sql)
+    assert claim_pages(sql, "q", LIMIT) <= allowed(sql) + 800
+
+
+def test_a_rate_is_told_by_few_of_the_starts_on_record(sql: SqlClient) -> None:
+    own_partition(sql)
+    sql.insert("stampeded_queue_policies", queue="q", rate_limit=10**6, rate_period_secs=86_400)
+    sql.enqueue_many(DUE)
+    before = claim_pages(sql, "q", LIMIT)
+    sql.run(
+        "INSERT INTO stampeded_starts (queue, scope, value, started_at, n, total, expires_at) SELECT 'q', 'queue', '', "
+        "now() - n * interval '1 second', 1, %s - n, now() + interval '1 day' FROM generate_series(1, %s) n",
+        MANY,
+        MANY - 1,
+    )
+    assert claim_pages(sql, "q", LIMIT) <= before + 40
+    assert sql.value("SELECT stampeded_next_due('q') <= clock_timestamp()")

@@ -110,3 +110,16 @@ def test_the_counts_of_many_queues_cost_by_the_queue(sql: SqlClient, queues: int
             sql.enqueue(f"queue {number}")
     sql.call("stampeded_fold_counts", 1)
     assert sql.value("SELECT count(*) FROM stampeded_count_deltas") <= queues + 1
+
+
+def test_pruning_reads_over_nothing_that_another_queue_keeps_longer(sql: SqlClient) -> None:
+    for queue in ("long", "short"):
+        own_partition(sql, queue)
+    sql.insert("stampeded_queue_policies", queue="long", keep_completed_secs=10**8)
+    sql.insert("stampeded_queue_policies", queue="short", keep_completed_secs=3600)
+    sql.enqueue_many(MANY, "long", state="completed", finished_at=-30 * DAY)
+    sql.enqueue_many(10, "short", state="completed", finished_at=-HOUR * 2)
+    sql.enqueue_many(MANY, "short", state="completed", finished_at=-HOUR / 2)
+    sql.enqueue_many(10, "other", state="completed", finished_at=-30 * DAY)
+    assert pages(sql, "stampeded_prune", DAY, 1000, DAY) < 20 * 30 + 300
+    assert sql.call("stampeded_prune", DAY, 1000, DAY)[0][0] == 20

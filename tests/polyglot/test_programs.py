@@ -168,3 +168,22 @@ def test_a_failure_takes_its_literals_as_they_stand(run_psql):
     run_psql("-c", f"SELECT * FROM stampeded_claim('default', '{worker}')")
     said = run_psql("-c", f"SELECT * FROM stampeded_fail('default', '{job.id}', '{worker}', 1, 'raised', 'no', 0)")
     assert said.strip() == "executing|retryable|f"
+
+
+def test_workers_in_node_keep_the_limits_of_a_queue(node_command):
+    sql(
+        "INSERT INTO stampeded_queue_policies (queue, max_running, rate_limit, rate_period_secs) "
+        "VALUES ('node', 1, 8, 1) RETURNING true"
+    )
+    task_by_name("text.upper").using(queue_name="node").enqueue_many([{"text": "a"}] * 20)
+    workers = [node_command("worker.js", "node") for _ in range(2)]
+    try:
+        until(lambda: Job.objects.filter(state="completed").count() == 20)
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.communicate()
+    in_a_second = "count(*) OVER (ORDER BY claimed_at RANGE BETWEEN CURRENT ROW AND '1 second' FOLLOWING)"
+    assert sql(f"SELECT max(n) FROM (SELECT {in_a_second} AS n FROM stampeded_jobs) w") <= 8
+    follows = "lead(claimed_at) OVER (ORDER BY claimed_at) >= finished_at"
+    assert sql(f"SELECT bool_and(after) FROM (SELECT {follows} AS after FROM stampeded_jobs) w"), "two ran at once"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import psycopg
 import pytest
 
 from tests.sql.client import Row, SqlClient
@@ -63,6 +66,48 @@ def test_a_pause_written_by_hand_binds_as_well(sql: SqlClient) -> None:
     policy(sql, paused_at=sql.now())
     sql.enqueue()
     assert sql.claim() == []
+
+
+def test_a_pause_ends_by_itself_when_it_was_said_to(sql: SqlClient) -> None:
+    sql.enqueue()
+    until = sql.now() + timedelta(hours=1)
+    sql.call("stampeded_pause", "q", "deploy", until)
+    assert sql.claim() == []
+    assert sql.value("SELECT stampeded_next_due('q')") == until, "the worker learns when to look again"
+    assert sql.value("SELECT stampeded_next_due('q', false)") <= sql.now()
+    assert sql.call("stampeded_queues_with_work") == []
+    sql.change("stampeded_queue_policies", {"queue": "q"}, paused_until=timedelta(seconds=-1))
+    assert [row[0] for row in sql.call("stampeded_queues_with_work")] == ["q"]
+    assert sql.value("SELECT stampeded_next_due('q')") <= sql.now()
+    assert len(sql.claim()) == 1
+
+
+def test_a_pause_after_one_that_has_ended_is_a_new_one(sql: SqlClient) -> None:
+    policy(sql, paused_at=sql.now() - timedelta(days=3), paused_until=sql.now() - timedelta(days=2), paused_reason="old")
+    sql.call("stampeded_pause", "q")
+    row = sql.one("SELECT now() - paused_at < interval '1 day' AS anew, * FROM stampeded_queue_policies")
+    assert (row.anew, row.paused_until, row.paused_reason) == (True, None, None)
+
+
+def test_nothing_is_claimed_while_everything_is_paused(sql: SqlClient) -> None:
+    for queue in ("a", "b"):
+        sql.enqueue_many(2, queue)
+    sql.call("stampeded_pause", "b")
+    sql.call("stampeded_pause", "*", "the database moves")
+    assert claim_many(sql, ["a", "b"], 9) == [] == sql.claim("a")
+    assert sql.call("stampeded_queues_with_work") == [] and sql.value("SELECT stampeded_next_due('a')") is None
+    sql.call("stampeded_resume", "*")
+    assert {job.queue for job in claim_many(sql, ["a", "b"], 9)} == {"a"}, "b was paused by itself"
+    sql.call("stampeded_resume", "b")
+    assert len(sql.claim("b", 9)) == 2
+
+
+def test_the_policy_of_all_queues_can_only_pause(sql: SqlClient) -> None:
+    for column in ("max_running", "max_wait_secs", "keep_completed_secs"):
+        with pytest.raises(psycopg.IntegrityError):
+            policy(sql, "*", **{column: 3})
+    with pytest.raises(psycopg.IntegrityError):
+        policy(sql, "*", fair_tenants=True)
 
 
 # -- max_running -------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.sql.client import SqlClient
+from tests.sql.fixtures import Connect
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -92,6 +93,60 @@ def test_a_cancelled_or_discarded_job_holds_no_period(sql: SqlClient) -> None:
         sql.fail(job, kind)
         sql.set_job(job.id, finished_at=-8 * DAY)
     assert sql.call("stampeded_prune")[0][0] == 2
+
+
+# -- by queue and state ------------------------------------------------------------------
+
+
+def keeping(sql: SqlClient, queue: str = "q", **days: float) -> None:
+    columns = {f"keep_{state}_secs": int(number * 86_400) for state, number in days.items()}
+    sql.insert("stampeded_queue_policies", queue=queue, **columns)
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize("state", ["completed", "discarded", "cancelled"])
+@pytest.mark.parametrize("days", [0, 3, 30])
+def test_a_queue_keeps_the_jobs_of_a_state_for_as_long_as_its_policy_says(
+    sql: SqlClient, state: str, days: int, partitioned: bool
+) -> None:
+    if partitioned:
+        sql.call("stampeded_create_queue", "q")
+    keeping(sql, **{state: days})
+    for queue in ("q", "other"):
+        for age in (1, 8, 31):
+            finished(sql, state, age * DAY, queue=queue)
+    pruned = sql.call("stampeded_prune", 10 * DAY, 1000, 10 * DAY)[0][0]
+    assert len(sql.jobs("other")) == 2
+    assert len(sql.jobs("q")) == {0: 0, 3: 1, 30: 2}[days]
+    assert pruned == 6 - len(sql.jobs("q")) - len(sql.jobs("other"))
+
+
+def test_a_state_that_the_policy_leaves_open_goes_by_the_age_given(sql: SqlClient) -> None:
+    keeping(sql, discarded=100)
+    for state in ("completed", "discarded", "cancelled"):
+        finished(sql, state, 10 * DAY)
+    sql.call("stampeded_prune")
+    assert [job.state for job in sql.jobs()] == ["discarded"]
+
+
+def test_the_limit_holds_over_queues_with_and_without_an_age_of_their_own(sql: SqlClient) -> None:
+    keeping(sql, completed=1)
+    for queue in ("q", "other"):
+        sql.enqueue_many(10, queue, state="completed", finished_at=-2 * DAY)
+    removed = [sql.call("stampeded_prune", HOUR, 8)[0][0] for _ in range(4)]
+    assert removed == [8, 8, 4, 0]
+
+
+def test_a_job_that_somebody_holds_locked_is_left_for_the_next_time(sql: SqlClient, connect: Connect) -> None:
+    keeping(sql, completed=1)
+    kept = finished(sql, "completed", 2 * DAY)
+    finished(sql, "completed", 2 * DAY)
+    other = connect()
+    with other.transaction():
+        other.rows("SELECT FROM stampeded_jobs WHERE id = %s FOR UPDATE", kept)
+        assert sql.call("stampeded_prune")[0][0] == 1
+    assert [job.id for job in sql.jobs()] == [kept]
+    assert sql.call("stampeded_prune")[0][0] == 1
 
 
 def test_old_entries_of_the_ledger_go_after_thirty_days(sql: SqlClient) -> None:

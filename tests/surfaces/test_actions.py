@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -12,7 +12,7 @@ from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from django_stampeded import actions
-from django_stampeded.models import AuditEntry, Job, QueueCount, QueuePolicy, Schedule
+from django_stampeded.models import AuditEntry, Job, QueueCount, QueueLimit, QueuePolicy, Schedule
 
 pytestmark = pytest.mark.django_db
 
@@ -261,6 +261,73 @@ def test_limits_of_a_queue_are_set_and_cleared_without_touching_the_verdict() ->
     ]
     with pytest.raises(ValueError, match="no limit named verdict"):
         actions.change_policy("mail", {"verdict": 1}, actor=ANN)
+
+
+def test_a_policy_is_changed_part_by_part() -> None:
+    actions.change_policy("mail", {"rate_limit": 30, "rate_period_secs": 1, "fair_tenants": True}, actor=ANN)
+    actions.change_policy("mail", {"rate_limit": 20, "keep_completed_secs": 0}, actor=ANN)
+    policy = QueuePolicy.objects.get(pk="mail")
+    assert (policy.rate_limit, policy.rate_period_secs, policy.fair_tenants, policy.keep_completed_secs) == (20, 1, True, 0)
+
+
+def test_a_queue_that_keeps_jobs_for_a_time_of_its_own_gets_a_partition() -> None:
+    actions.change_policy("mail", {"keep_discarded_secs": 60}, actor=ANN)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT stampeded_partition_of('mail') IS NOT NULL")
+        assert cursor.fetchone() == (True,)
+
+
+@pytest.mark.parametrize(
+    ("queue", "changes", "said"),
+    [
+        ("mail", {"rate_limit": 3}, "both rate_limit and rate_period_secs"),
+        ("mail", {"max_running": 0}, "from 1 to"),
+        ("mail", {"max_running": True}, "from 1 to"),
+        ("mail", {"keep_completed_secs": -1}, "from 0 to"),
+        ("mail", {"max_running": 2**31}, "from 1 to"),
+        ("mail", {"fair_tenants": None}, "True or False"),
+        ("*", {"max_running": 3}, "can only be paused"),
+    ],
+)
+def test_a_policy_that_cannot_be_is_refused_in_one_sentence(queue: str, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        actions.change_policy(queue, changes, actor=ANN)
+    assert audit() == [] and not QueuePolicy.objects.exists()
+
+
+def test_a_limit_is_made_changed_and_removed() -> None:
+    actions.change_limit("mail", "tenant", None, {"max_running": 2}, actor=ANN)
+    actions.change_limit("mail", "tenant", "acme", {"rate_limit": 5, "rate_period_secs": 60}, actor=ANN)
+    actions.change_limit("mail", "tenant", None, {"max_running": 3}, actor=ANN)
+    found = QueueLimit.objects.order_by("value").values_list("scope", "value", "max_running", "rate_limit")
+    assert list(found) == [("tenant", "acme", None, 5), ("tenant", None, 3, None)]
+    actions.change_limit("mail", "tenant", "acme", {"rate_limit": None, "rate_period_secs": None}, actor=ANN)
+    assert QueueLimit.objects.count() == 1
+    assert [(row[1], row[2]) for row in audit()] == [("change_limit", "mail")] * 4
+
+
+@pytest.mark.parametrize(
+    ("scope", "value", "changes", "said"),
+    [
+        ("task", None, {"max_running": 1}, "tenant or a destination or a key"),
+        ("tenant", "", {"max_running": 1}, "1 to 255"),
+        ("tenant", None, {"rate_limit": 1}, "both"),
+        ("tenant", None, {"fair_tenants": 1}, "no limit named fair_tenants"),
+    ],
+)
+def test_a_limit_that_cannot_be_is_refused_in_one_sentence(scope: str, value: str | None, changes: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        actions.change_limit("mail", scope, value, changes, actor=ANN)
+    assert audit() == [] and not QueueLimit.objects.exists()
+
+
+def test_a_pause_ends_at_a_time_to_come() -> None:
+    until = timezone.now() + timedelta(hours=1)
+    actions.pause("mail", actor=ANN, until=until)
+    assert QueuePolicy.objects.get(pk="mail").paused_until == until
+    for past in (timezone.now() - timedelta(seconds=1), datetime(2099, 1, 1)):
+        with pytest.raises(ValueError, match="time to come"):
+            actions.pause("mail", actor=ANN, until=past)
 
 
 def test_a_schedule_is_paused_and_resumed_by_its_key() -> None:

@@ -181,6 +181,12 @@ def test_all_goes_on_until_nothing_is_left(make_job: Any, monkeypatch: pytest.Mo
         (["retry", "--all", str(uuid4()), "--queue", "mail", "--yes"], "leave one of them out"),
         (["move", str(uuid4())], "--to"),
         (["pause", ""], "1 to 255 characters"),
+        (["pause"], "Name one queue, or give --all"),
+        (["resume", "mail", "--all"], "Name one queue, or give --all"),
+        (["pause", "mail", "--until", "2001-01-01"], "time to come"),
+        (["policy", "--max-running", "3"], "No queue is named"),
+        (["policy", "mail", "--max-running", "0"], "from 1 to"),
+        (["limit", "mail", "--max-running", "3"], "No limit is named"),
         (["prune", "--completed-older-than", "soon"], "not an age"),
         (["cron", "--pause", "gone"], "no schedule “gone”"),
         (["stats", "--database", "nowhere"], "no database alias “nowhere”"),
@@ -203,6 +209,35 @@ def test_a_queue_is_paused_and_resumed() -> None:
     assert "“a/b” is resumed" in run("resume", "a/b")
     policy.refresh_from_db()
     assert policy.paused_at is None
+
+
+def test_all_queues_are_paused_until_a_time_and_resumed(make_job: Any) -> None:
+    job = make_job()
+    assert run_json("pause", "--all", "--until", "2h") == {"queue": "*", "paused": True}
+    assert timedelta(minutes=110) < QueuePolicy.objects.get(pk="*").paused_until - timezone.now() < timedelta(minutes=121)
+    assert all(queue["paused_at"] for queue in run_json("stats")["queues"])
+    assert "All queues are paused" in run("show", str(job.pk)) and "ends by itself" in run("show", str(job.pk))
+    assert run("resume", "--all") == "All queues are resumed.\n"
+    assert [queue["queue"] for queue in run_json("stats")["queues"]] == ["mail"]
+
+
+def test_a_policy_is_shown_and_changed() -> None:
+    assert "no policy" in run("policy")
+    run("policy", "mail", "--max-running", "3", "--rate", "30/1m", "--fair", "yes", "--keep-completed", "2h")
+    (policy,) = run_json("policy", "mail")["policies"]
+    wanted = {"max_running": 3, "rate_limit": 30, "rate_period_secs": 60, "fair_tenants": True, "keep_completed_secs": 7200}
+    assert policy.items() >= wanted.items()
+    run("policy", "mail", "--rate", "none", "--max-running", "none", "--fair", "no", "--keep-completed", "none")
+    row = QueuePolicy.objects.get()
+    assert (row.max_running, row.rate_limit, row.fair_tenants, row.keep_completed_secs) == (None, None, False, None)
+
+
+def test_limits_within_a_queue_are_shown_changed_and_removed() -> None:
+    assert "no limit" in run("limit")
+    run("limit", "mail", "tenant", "--max-running", "2")
+    assert "acme" in run("limit", "mail", "tenant", "acme", "--rate", "5/1s")
+    assert [(row["value"], row["max_running"]) for row in run_json("limit")["limits"]] == [("acme", None), (None, 2)]
+    assert "acme" not in run("limit", "mail", "tenant", "acme", "--remove")
 
 
 def test_schedules_are_listed_paused_and_resumed() -> None:

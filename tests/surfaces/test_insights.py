@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from django_stampeded import insights
 from django_stampeded.insights import Selection, selection
-from django_stampeded.models import AuditEntry, Job, QueuePolicy, Schedule
+from django_stampeded.models import AuditEntry, Job, QueuePolicy, Schedule, Start
 
 pytestmark = pytest.mark.django_db
 
@@ -35,6 +35,30 @@ def test_queues_tell_depth_age_workers_and_policy(make_job: Any, make_worker: An
     assert mail.counts == {"available": 2, "retryable": 1, "completed": 1}
     assert (mail.waiting, mail.running, mail.live_workers) == (3, 0, 2)
     assert mail.oldest_age is not None and timedelta(minutes=20) <= mail.oldest_age < timedelta(minutes=30)
+
+
+def test_a_pause_that_has_ended_by_itself_is_none() -> None:
+    past, to_come = timezone.now() - timedelta(minutes=1), timezone.now() + timedelta(hours=1)
+    for queue, until in (("ended", past), ("goes on", to_come), ("*", past)):
+        QueuePolicy.objects.create(queue=queue, paused_at=past, paused_until=until)
+    assert [(queue.queue, queue.paused, queue.paused_until) for queue in insights.queues()] == [
+        ("ended", False, None),
+        ("goes on", True, to_come),
+    ]
+
+
+def test_a_job_that_limits_hold_back_says_which(make_job: Any) -> None:
+    policy = QueuePolicy.objects.create(queue="mail", rate_limit=1, rate_period_secs=3600)
+    policy.limits.create(scope="tenant", max_running=1)
+    policy.limits.create(scope="key", value="free", max_running=9)
+    make_job(tenant_id="acme", state="executing", attempt=1)
+    Start.objects.create(
+        queue="mail", scope="queue", value="", started_at=timezone.now(), n=1, total=1,
+        expires_at=timezone.now() + timedelta(hours=2),
+    )  # fmt: skip
+    held, free = make_job(tenant_id="acme", limit_key="free"), make_job(tenant_id="other", limit_key="busy")
+    codes = [[reason.code for reason in insights.facts(insights.find(job.pk)).why] for job in (held, free)]
+    assert codes == [["no_worker", "rate_spent", "tenant_limit_reached"], ["no_worker", "rate_spent"]]
 
 
 def test_workers_tell_what_they_run_and_whether_they_live(make_job: Any, make_worker: Any, settings: Any) -> None:

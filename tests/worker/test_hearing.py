@@ -237,6 +237,27 @@ def test_a_queue_with_max_running_is_worked_off_as_its_jobs_end_however_long_the
         eventually(lambda: states() == {"completed": 20})
 
 
+def test_a_worker_rests_until_the_rate_of_its_queue_allows_the_next_start(effects):
+    rows("INSERT INTO stampeded_queue_policies (queue, rate_limit, rate_period_secs) VALUES ('default', 3, 3600)")
+    tasks.effect.enqueue_many({"n": n} for n in range(20))
+    with working("default", threads=4, poll_interval=0.2) as worker:
+        eventually(lambda: states().get("completed") == 3)
+        assert looks_within_a_second(worker) < 50
+        rows("UPDATE stampeded_starts SET started_at = started_at - interval '59 minutes 58 seconds'")
+        eventually(lambda: states().get("completed") == 6)
+    assert states() == {"completed": 6, "available": 14}
+
+
+def test_a_worker_rests_while_every_job_of_its_queue_is_held_back(effects):
+    rows("INSERT INTO stampeded_queue_policies (queue) VALUES ('default')")
+    rows("INSERT INTO stampeded_limits (queue, scope, rate_limit, rate_period_secs) VALUES ('default', 'tenant', 1, 3600)")
+    tasks.effect.using(tenant="acme").enqueue_many({"n": n} for n in range(20))
+    with working("default", threads=4, poll_interval=0.2) as worker:
+        eventually(lambda: states().get("completed") == 1)
+        assert looks_within_a_second(worker) < 50
+    assert value("SELECT max(attempt) + max(deferrals) FROM stampeded_jobs") == 1
+
+
 def test_a_queue_that_is_named_while_another_is_deep_is_claimed_from_at_the_next_look(effects, monkeypatch):
     """What was heard must not be dropped because the list of queues with work is not a second old."""
     tasks.effect.using(queue_name="deep").enqueue_many({"n": 0, "seconds": 0.05} for _ in range(60))

@@ -9,19 +9,21 @@ import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError, connections
+from django.utils import timezone
 from django.utils.connection import ConnectionDoesNotExist
 
 from django_stampeded import schema
 from django_stampeded.conf import settings
 from django_stampeded.exceptions import SchemaMismatch, ServerTooOld
-from django_stampeded.management.console import acting, reading
+from django_stampeded.management.console import acting, deciding, reading
 from django_stampeded.management.console.printing import Answer, as_json
+from django_stampeded.models import QueueLimit
 from django_stampeded.states import FailureKind, State
 
 _AGE = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,6})?)(?P<unit>s|m|h|d)?")
@@ -101,6 +103,38 @@ def _age(text: str) -> timedelta:
     return timedelta(seconds=float(match["number"]) * _UNITS[match["unit"]])
 
 
+def _age_or_none(text: str) -> timedelta | str:
+    return text if text == "none" else _age(text)
+
+
+def _number_or_none(text: str) -> int | str:
+    if text == "none":
+        return text
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"{text!r} is neither a whole number nor none")
+    return int(text)
+
+
+def _rate(text: str) -> tuple[int, int] | str:
+    if text == "none":
+        return text
+    number, slash, period = text.partition("/")
+    if not (slash and number.isdecimal()):
+        raise ArgumentTypeError(f"{text!r} is not a rate; write 30/1s or 1000/1h, or none")
+    return int(number), int(_age(period).total_seconds())
+
+
+def _until(text: str) -> datetime:
+    """A moment, or how long from now."""
+    if _AGE.fullmatch(text):
+        return timezone.now() + _age(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a time; write 2h, or 2030-01-31T08:00+01:00") from None
+    return moment if moment.utcoffset() is not None else timezone.make_aware(moment)
+
+
 def _limit(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 1_000:
         raise ArgumentTypeError(f"{text!r} is not a number from 1 to 1000")
@@ -150,8 +184,35 @@ def _to(parser: CommandParser) -> None:
     parser.add_argument("--to", required=True, help="The other queue.")
 
 
-def _one_queue(parser: CommandParser) -> None:
-    parser.add_argument("queue", help="The queue's name.")
+def _queue_or_all(parser: CommandParser) -> None:
+    parser.add_argument("queue", nargs="?", help="The queue's name.")
+    parser.add_argument("--all", action="store_true", help="All queues, instead of one.")
+
+
+def _pause_until(parser: CommandParser) -> None:
+    parser.add_argument("--until", type=_until, help="When it ends by itself: 2h, or 2030-01-31T08:00+01:00.")
+
+
+def _queue_named(parser: CommandParser) -> None:
+    parser.add_argument("queue", nargs="?", help="The queue's name; all are listed when left out.")
+
+
+def _limiting(parser: CommandParser) -> None:
+    parser.add_argument("--max-running", type=_number_or_none, metavar="N", help="So many at a time, or none.")
+    parser.add_argument("--rate", type=_rate, metavar="N/PERIOD", help="So many starts in any such period: 30/1s; or none.")
+
+
+def _policy_options(parser: CommandParser) -> None:
+    parser.add_argument("--fair", choices=("yes", "no"), help="Whether its tenants get fair shares.")
+    for state in ("completed", "discarded", "cancelled"):
+        parser.add_argument(f"--keep-{state}", type=_age_or_none, metavar="AGE", help=f"How long {state} jobs stay, or none.")
+
+
+def _limit_named(parser: CommandParser) -> None:
+    _queue_named(parser)
+    parser.add_argument("scope", nargs="?", choices=QueueLimit.Scope.values, help="What the limit is of.")
+    parser.add_argument("value", nargs="?", help="Which one; each that has no limit of its own when left out.")
+    parser.add_argument("--remove", action="store_true", help="Remove the limit.")
 
 
 def _max_wait(parser: CommandParser) -> None:
@@ -187,8 +248,12 @@ SUBCOMMANDS = {
     "discard": Subcommand("Gives up jobs that are not final.", acting.on_jobs("discard"), (*_ON_JOBS, _reason)),
     "move": Subcommand("Puts jobs into another queue.", acting.on_jobs("move"), (*_ON_JOBS, _to)),
     "delete": Subcommand("Deletes jobs that do not run.", acting.on_jobs("delete"), _ON_JOBS),
-    "pause": Subcommand("Stops claims from a queue.", acting.pause, (_one_queue, _reason)),
-    "resume": Subcommand("Lets a queue be claimed from again.", acting.resume, (_one_queue,)),
+    "pause": Subcommand("Stops claims from a queue, or from all.", acting.pause, (_queue_or_all, _reason, _pause_until)),
+    "resume": Subcommand("Lets a queue be claimed from again.", acting.resume, (_queue_or_all,)),
+    "policy": Subcommand(
+        "Shows the policies of queues, or changes one.", deciding.policy, (_queue_named, _limiting, _policy_options)
+    ),
+    "limit": Subcommand("Shows the limits within queues, or changes one.", deciding.limit, (_limit_named, _limiting)),
     "cron": Subcommand("Lists schedules; runs, pauses or resumes one.", acting.cron, (_schedule_options, _limit_option)),
     "prune": Subcommand("Deletes old finished jobs.", acting.prune, (_ages, _yes)),
 }

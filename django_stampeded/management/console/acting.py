@@ -21,7 +21,7 @@ from django_stampeded import actions, insights
 from django_stampeded.conf import settings
 from django_stampeded.management.console.printing import Answer, plain, table
 from django_stampeded.management.console.reading import selection
-from django_stampeded.models import Job, Schedule
+from django_stampeded.models import ALL_QUEUES, Job, Schedule
 
 BATCH = 5_000
 
@@ -43,15 +43,15 @@ def on_jobs(action: str) -> Callable[[str, dict[str, Any]], Answer]:
 
 
 def pause(alias: str, options: dict[str, Any]) -> Answer:
-    """Stops claims from a queue."""
-    return _switch(alias, options["queue"], "paused", lambda queue: actions.pause(
-        queue, actor=whoever(), reason=options["reason"] or "", using=alias
+    """Stops claims from a queue, or from all."""
+    return _switch(alias, options, "paused", lambda queue: actions.pause(
+        queue, actor=whoever(), reason=options["reason"] or "", until=options["until"], using=alias
     ))  # fmt: skip
 
 
 def resume(alias: str, options: dict[str, Any]) -> Answer:
-    """Lets a queue be claimed from again."""
-    return _switch(alias, options["queue"], "resumed", lambda queue: actions.resume(queue, actor=whoever(), using=alias))
+    """Lets a queue be claimed from again, or ends the pause of all."""
+    return _switch(alias, options, "resumed", lambda queue: actions.resume(queue, actor=whoever(), using=alias))
 
 
 def cron(alias: str, options: dict[str, Any]) -> Answer:
@@ -142,12 +142,16 @@ def _report(action: str, report: actions.BulkReport) -> Answer:
     return Answer(data, plain("\n".join(lines)), exit_code=int(report.skipped > 0))
 
 
-def _switch(alias: str, queue: str, done: str, act: Callable[[str], None]) -> Answer:
+def _switch(alias: str, options: dict[str, Any], done: str, act: Callable[[str], None]) -> Answer:
+    if options["all"] == (options["queue"] is not None):
+        raise CommandError("Name one queue, or give --all for all of them.")
+    queue = ALL_QUEUES if options["all"] else options["queue"]
     try:
         act(queue)
     except ValueError as error:
         raise CommandError(str(error)) from None
-    return Answer({"queue": queue, done: True}, plain(f"Queue “{queue}” is {done}."))
+    text = f"All queues are {done}." if options["all"] else f"Queue “{queue}” is {done}."
+    return Answer({"queue": queue, done: True}, plain(text))
 
 
 def _confirm(what: str, alias: str, options: dict[str, Any]) -> None:

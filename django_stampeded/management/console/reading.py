@@ -32,6 +32,7 @@ def stats(alias: str, options: dict[str, Any]) -> Answer:
             "live_workers": q.live_workers,
             "paused_at": q.paused_at,
             "paused_reason": q.paused_reason,
+            "paused_until": q.paused_until,
             "max_running": q.max_running,
             "verdict": q.verdict,
         }

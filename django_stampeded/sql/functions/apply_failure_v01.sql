@@ -53,10 +53,10 @@ BEGIN
     IF v_state = 'discarded' AND p_job.dead_letter_queue IS NOT NULL THEN
         BEGIN
             INSERT INTO stampeded_jobs (queue, task, args, meta, tenant_id, priority, destination, max_attempts, expire_seconds,
-                                        backoff_base_ms, backoff_max_ms, source_id, source_queue, source_attempts)
+                                        backoff_base_ms, backoff_max_ms, limit_key, source_id, source_queue, source_attempts)
             VALUES (p_job.dead_letter_queue, p_job.task, p_job.args, p_job.meta, p_job.tenant_id, p_job.priority,
                     p_job.destination, p_job.max_attempts, p_job.expire_seconds, p_job.backoff_base_ms, p_job.backoff_max_ms,
-                    p_job.id, p_job.queue, v_attempt);
+                    p_job.limit_key, p_job.id, p_job.queue, v_attempt);
             v_lettered := true;
         EXCEPTION WHEN OTHERS THEN
             RAISE WARNING 'job % is discarded without its dead letter in queue %: %',

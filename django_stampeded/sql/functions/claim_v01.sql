@@ -10,10 +10,8 @@
 -- they are, so that there is no index to choose. Custom plans prune partitions while planning; a generic one would lock every
 -- partition there is.
 --
--- A queue with max_running is claimed from by one session at a time, which holds the queue's lock until it commits: the jobs
--- it counts as running then include all that others have claimed, so the limit is exact. Other queues pay one look-up. The
--- lock is asked for some 50 ms and then passed over as a locked job is: waiting for it would let two that claim from the
--- same queues in another order block each other for good, and an open transaction hold up every claimer.
+-- A queue with a policy is asked first what it admits (stampeded_admit): others pay one look-up. There, how many jobs may start
+-- is decided, and where keys are told apart or tenants take turns, which ones; then they are locked already.
 CREATE OR REPLACE FUNCTION stampeded_claim(p_queue text, p_worker_id uuid, p_limit bigint DEFAULT 1, p_now timestamptz DEFAULT NULL)
 RETURNS SETOF stampeded_jobs
 LANGUAGE plpgsql ROWS 100
@@ -31,8 +29,11 @@ AS $$
 DECLARE
     v_now    timestamptz := coalesce(p_now, clock_timestamp());
     v_limit  bigint := p_limit;
-    v_locked boolean;
+    v_began  timestamptz;
+    v_found  stampeded_queue_policies;
     v_policy stampeded_queue_policies;
+    v_chosen tid[];
+    v_taken  bigint;
 BEGIN
     IF p_limit IS NULL OR p_limit < 0 THEN
         RAISE EXCEPTION 'p_limit must be 0 or more, not %', coalesce(p_limit::text, 'null')
@@ -41,22 +42,20 @@ BEGIN
     IF p_worker_id IS NULL THEN
         RAISE EXCEPTION 'p_worker_id must be the id of a registered worker, not null' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    SELECT * INTO v_policy FROM stampeded_queue_policies WHERE queue = p_queue;
-    IF p_limit = 0 OR v_policy.paused_at IS NOT NULL THEN
+    FOR v_found IN SELECT * FROM stampeded_queue_policies WHERE queue IN (p_queue, '*') LOOP
+        IF v_found.paused_at IS NOT NULL AND (v_found.paused_until IS NULL OR v_found.paused_until > v_now) THEN
+            RETURN;
+        ELSIF v_found.queue = p_queue THEN
+            v_policy := v_found;
+        END IF;
+    END LOOP;
+    IF v_policy.queue IS NOT NULL AND v_limit > 0 THEN
+        SELECT room, chosen INTO v_limit, v_chosen FROM stampeded_admit(v_policy, p_limit, v_now);
+    END IF;
+    IF v_limit = 0 AND v_chosen IS NULL THEN
         RETURN;
     END IF;
-    IF v_policy.max_running IS NOT NULL THEN
-        FOR i IN 1 .. 20 LOOP
-            v_locked := pg_try_advisory_xact_lock(hashtextextended(p_queue, 'stampeded_jobs'::regclass::oid::bigint));
-            EXIT WHEN v_locked;
-            PERFORM pg_sleep(0.001 + random() * 0.003);
-        END LOOP;
-        IF NOT v_locked THEN
-            RETURN;
-        END IF;
-        SELECT least(p_limit, greatest(v_policy.max_running - count(*), 0)) INTO v_limit
-          FROM stampeded_jobs WHERE queue = p_queue AND state IN ('claimed', 'executing');
-    END IF;
+    v_began := clock_timestamp();
     RETURN QUERY
     WITH due AS MATERIALIZED (
         SELECT ctid FROM stampeded_jobs
@@ -70,9 +69,13 @@ BEGIN
            SET state = 'executing', attempt = j.attempt + 1, claimed_by = p_worker_id,
                claimed_at = clock_timestamp(), heartbeat_at = clock_timestamp(), finished_at = NULL,
                attempted_by = (j.attempted_by || p_worker_id::text)[greatest(1, cardinality(j.attempted_by) - 8):]
-          FROM due
-         WHERE j.queue = p_queue AND j.ctid = due.ctid
+          FROM (SELECT ctid FROM due UNION ALL SELECT * FROM stampeded_each_row(v_chosen)) AS picked (ctid)
+         WHERE j.queue = p_queue AND j.ctid = picked.ctid
         RETURNING j.*
     )
     SELECT * FROM taken ORDER BY taken.priority, taken.scheduled_at, taken.id;
+    IF v_policy.rate_limit IS NOT NULL OR v_chosen IS NOT NULL THEN
+        GET DIAGNOSTICS v_taken = ROW_COUNT;
+        PERFORM stampeded_record_starts(v_policy, p_worker_id, v_began, v_taken);
+    END IF;
 END $$;

@@ -11,7 +11,7 @@ BEGIN
     -- What the options leave out is as the columns' defaults have it.
     INSERT INTO stampeded_jobs (queue, task, args, meta, tenant_id, priority, scheduled_at, destination, dead_letter_queue,
                                 max_attempts, max_interruptions, max_deferrals, expire_seconds, backoff_base_ms, backoff_max_ms,
-                                dedup_scope, dedup_period)
+                                dedup_scope, dedup_period, limit_key)
     VALUES (p_schedule.queue, p_schedule.task, p_schedule.args, p_schedule.meta, p_schedule.tenant_id, p_schedule.priority,
             CASE WHEN p_jitter AND p_schedule.jitter_secs > 0
                  THEN clock_timestamp() + make_interval(secs => random() * p_schedule.jitter_secs) ELSE now() END,
@@ -22,7 +22,7 @@ BEGIN
             coalesce((v_options ->> 'expire_seconds')::integer, 3600),
             coalesce((v_options ->> 'backoff_base_ms')::smallint, 1000),
             coalesce((v_options ->> 'backoff_max_ms')::integer, 3600000),
-            v_options ->> 'dedup_scope', v_options ->> 'dedup_period')
+            v_options ->> 'dedup_scope', v_options ->> 'dedup_period', v_options ->> 'limit_key')
     ON CONFLICT (queue, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
     RETURNING id INTO v_job;
     IF v_job IS NOT NULL THEN

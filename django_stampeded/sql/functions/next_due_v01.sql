@@ -1,6 +1,7 @@
--- When the earliest job that waits in a queue is due, null where none waits. The claim index has the earliest one of each
+-- When the earliest job that waits in a queue is due, null where none waits. Unless p_under_limits is false, a pause and the
+-- queue's rate limit count too: then it is when a claim may next bring a job, null where a pause has no end. The claim index has the earliest one of each
 -- priority at hand, so this hops from priority to priority and reads as many entries as there are priorities.
-CREATE OR REPLACE FUNCTION stampeded_next_due(p_queue text) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION stampeded_next_due(p_queue text, p_under_limits boolean DEFAULT true) RETURNS timestamptz
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
 SET enable_seqscan = off
@@ -22,5 +23,8 @@ BEGIN
         EXIT WHEN v_priority = 32767;
         v_priority := v_priority + 1;
     END LOOP;
+    IF v_first IS NOT NULL AND p_under_limits THEN
+        v_first := nullif(greatest(v_first, stampeded_blocked_until(p_queue)), 'infinity');
+    END IF;
     RETURN v_first;
 END $$;

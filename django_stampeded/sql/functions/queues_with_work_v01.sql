@@ -6,7 +6,8 @@ SET search_path FROM CURRENT
 AS $$
     SELECT c.queue FROM stampeded_queue_counts c
      WHERE c.state IN ('available', 'retryable') AND c.n > 0
-       AND NOT EXISTS (SELECT FROM stampeded_queue_policies p WHERE p.queue = c.queue AND p.paused_at IS NOT NULL)
+       AND NOT EXISTS (SELECT FROM stampeded_queue_policies p WHERE p.queue IN (c.queue, '*')
+                         AND p.paused_at IS NOT NULL AND (p.paused_until IS NULL OR p.paused_until > clock_timestamp()))
      GROUP BY c.queue
      ORDER BY c.queue
 $$;

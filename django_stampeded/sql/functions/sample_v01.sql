@@ -73,7 +73,7 @@ BEGIN
     ), with_age AS (
         SELECT w.*, CASE WHEN due.at <= v_now THEN extract(epoch FROM v_now - due.at) END AS oldest
           FROM worth_a_row w
-          CROSS JOIN LATERAL (SELECT CASE WHEN w.available + w.retryable > 0 THEN stampeded_next_due(w.queue) END AS at) due
+          CROSS JOIN LATERAL (SELECT CASE WHEN w.available + w.retryable > 0 THEN stampeded_next_due(w.queue, false) END AS at) due
     )
     INSERT INTO stampeded_samples (queue, slot, at, seconds, available, retryable, executing, oldest_waiting_secs,
                                    completed, discarded, cancelled, failures, final_counts)
