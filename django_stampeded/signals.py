@@ -14,6 +14,12 @@ job_enqueued = Signal()
 `sender`: the class EnqueuedJob. `job`: the EnqueuedJob. `using`: the alias of the database it was written to.
 """
 
+job_replaced = Signal()
+"""A job that waited took the arguments of a duplicate (on_conflict="replace"), in a transaction that may yet roll back.
+
+`sender`, `job`, `using`: as for job_enqueued.
+"""
+
 job_started = Signal()
 """A job's body is about to run, in this thread.
 

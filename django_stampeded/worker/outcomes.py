@@ -14,9 +14,6 @@ from django_stampeded.exceptions import Cancel, Discard, InvalidArguments, Retry
 from django_stampeded.states import FailureKind
 from django_stampeded.worker.failure_text import LONGEST, clean, describe
 
-LONGEST_STORED_BASE_MS = 32_767
-"""The column of a job's back-off base is a smallint."""
-
 UNKNOWN_TASK_FIRST = timedelta(seconds=5)
 UNKNOWN_TASK_LONGEST = timedelta(minutes=10)
 

@@ -160,15 +160,15 @@ def test_positional_arguments_are_refused():
 
 
 def test_a_period_without_scope_and_a_dead_letter_to_itself_are_refused_when_enqueued():
-    made = task(queue_name="mail", dedup_period="day")(add)
-    with pytest.raises(InvalidOption, match="has a dedup_period without a scope: give it dedup or unique too."):
+    made = task(queue_name="mail", unique_for="day")(add)
+    with pytest.raises(InvalidOption, match="has unique_for without a scope: give it dedup or unique too."):
         made.enqueue(a=1)
     with pytest.raises(InvalidOption, match="dead_letter_queue of task '.*add' is its own queue: name another one."):
         task(add).using(queue_name="mail", dead_letter_queue="mail").enqueue(a=1)
 
 
 def test_a_period_can_be_set_before_the_scope():
-    assert task(dedup_period="day")(add).using(dedup="x").dedup_period == "day"
+    assert task(unique_for="day")(add).using(dedup="x").unique_for == "day"
 
 
 def test_a_context_that_the_function_has_no_parameter_for_is_refused():
