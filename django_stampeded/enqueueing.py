@@ -266,7 +266,7 @@ def _insert_unless_taken(cursor: CursorWrapper, blueprint: Blueprint, args: list
 
 
 def _insert_missing(cursor: CursorWrapper, blueprint: Blueprint, wanted: dict[str, str]) -> tuple[dict[str, UUID], set[str]]:
-    """Writes a job for each scope that is free. The ids of the jobs that have the scopes now, and the scopes of the new ones."""
+    """Writes a job for each scope that is free; returns the ids of the jobs that have the scopes, and the new ones' scopes."""
     # Everyone asks for the keys in the same order, so that two that want the same ones can't wait for each other.
     missing = sorted(wanted)
     ids: dict[str, UUID] = {}

@@ -68,14 +68,15 @@ class Task(Generic[P, R]):
     dedup: while an unfinished job of the queue has this scope, no second one is written. unique: a scope made from "args",
     from the arguments named in a list, or from the "task" alone. unique_for: minute, hour, day, week or month, the scope
     then stays taken until that period (UTC) ends; None means until the job has finished. on_conflict: whether the job that
-    has the scope is to "keep" what it has or to "replace" it, while it waits, by the new arguments, meta, priority and time.
+    has the scope is to "keep" what it has or to "replace" it, while it waits, by the new arguments, meta, priority, time.
     max_attempts: 1 to 32767. max_interruptions, max_deferrals: 0 to 32767.
     expire_seconds: whole seconds without a sign of life until the job is failed. timeout: seconds a run may take, None for
     any number; "setting" stands for the setting TIMEOUT. isolation: "thread", or "process" for one that can be killed.
     transactional: the body, what it enqueues and the job's completion commit in one transaction, or none of them.
     retry_on, discard_on: exception classes; what is one of discard_on, or none of retry_on where that is given, discards the
     job. backoff: a function of (attempt, exception) that returns the delay until the next one, in seconds or as a timedelta,
-    or None for that of backoff_base and backoff_max: seconds, 0.001 to 2147483. dead_letter_queue: where a discarded job is copied to.
+    or None for that of backoff_base and backoff_max: seconds, 0.001 to 2147483.
+    dead_letter_queue: where a discarded job is copied to.
     meta: context for one runtime, under that runtime's name. database: alias, None for the router's choice.
     batch: the id of the batch that jobs join. depends_on: the jobs, as (queue, id), that must have ended before; on_discard:
     whether one of those that was discarded or cancelled means to "fail" as well or to "run" all the same.
@@ -234,7 +235,8 @@ class Task(Generic[P, R]):
                 raise InvalidOption(f"Task {self.name!r} has {option} without a scope: give it dedup or unique too.")
         if self.on_conflict == "replace" and self.depends_on:
             raise InvalidOption(
-                f"Task {self.name!r} has depends_on and on_conflict='replace': what a job waits for can't be replaced, use 'keep'."
+                f"Task {self.name!r} has depends_on and on_conflict='replace': what a job waits for can't be replaced, "
+                "so use on_conflict='keep'."
             )
         if self.dead_letter_queue == queue:
             raise InvalidOption(f"dead_letter_queue of task {self.name!r} is its own queue: name another one.")
