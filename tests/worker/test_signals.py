@@ -14,7 +14,6 @@ from django_stampeded import (
     InvalidArguments,
     RetryIn,
     Snooze,
-    actions,
     current_job,
     enqueue,
     signals,
@@ -111,7 +110,7 @@ def test_a_job_cancelled_while_it_runs_is_told_of_as_interrupted(effects, told):
     job = task_by_name(tasks.async_until_cancelled.name).enqueue()
     with working() as worker:
         eventually(lambda: value("SELECT count(*) FROM effects"))
-        actions.cancel(job.queue, job.id, actor="tests")
+        rows("SELECT * FROM stampeded_cancel(%s, %s)", job.queue, job.id)
         eventually(lambda: "job_interrupted" in names(told))
         stop(worker)
     assert names(told) == ["job_started", "job_interrupted"]
