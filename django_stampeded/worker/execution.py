@@ -88,7 +88,7 @@ class Recipes:
         if found is None:
             coroutine = task.func if iscoroutinefunction(task.func) else None
             call = task.func if coroutine is None else async_to_sync(coroutine)
-            policy = RetryPolicy(task.backoff_base, task.backoff_max, task.backoff, task.retry_on, task.discard_on)
+            policy = policy_of(task)
             isolated = task.isolation == "process"
             whole = task.transactional
             keep_s = task.result_ttl if task.store_result else None
@@ -101,6 +101,11 @@ class Recipes:
         """Whether jobs of that task are coroutines to be run in this process."""
         recipe = self.of(name)
         return recipe is not None and recipe.coroutine is not None and not (recipe.is_isolated and self.elsewhere)
+
+
+def policy_of(task: Any) -> RetryPolicy:
+    """The retry policy that a task's declaration has."""
+    return RetryPolicy(task.backoff_base, task.backoff_max, task.backoff, task.retry_on, task.discard_on)
 
 
 def prepare(lease: Lease, recipe: Recipe | None) -> dict[str, Any] | Outcome:
