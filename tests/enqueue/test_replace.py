@@ -145,8 +145,10 @@ def test_a_scope_asked_for_in_an_open_transaction_is_waited_for_and_then_replace
 
 
 @transactional
-@pytest.mark.parametrize("count", [200, enqueueing.PORTION_JOBS + 500], ids=["one portion", "two portions"])
-def test_bulk_enqueuers_that_replace_in_another_order_never_deadlock(in_thread, count):
+@pytest.mark.parametrize("portion", [enqueueing.PORTION_JOBS, 150], ids=["one portion", "two portions"])
+def test_bulk_enqueuers_that_replace_in_another_order_never_deadlock(in_thread, monkeypatch, portion):
+    count = 250
+    monkeypatch.setattr(enqueueing, "PORTION_JOBS", portion)
     together = threading.Barrier(4)
 
     def enqueue(step, number):
