@@ -247,3 +247,9 @@ _CHECKS: dict[str, Check] = {
 
 OF_ONE_JOB = ("batch", "depends_on", "on_discard")
 """Options that only using() takes, as they belong to jobs and not to a function."""
+
+OF_THE_FUNCTION = (
+    *("name", "aliases", "takes_context", "isolation", "transactional"),
+    *("retry_on", "discard_on", "backoff", "store_result", "result_ttl"),
+)
+"""Options that only @task takes, as they belong to the function and not to jobs."""

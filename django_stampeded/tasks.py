@@ -22,18 +22,13 @@ from django_stampeded.conf import settings
 from django_stampeded.encoding import encode
 from django_stampeded.enqueueing import Blueprint, Column, EnqueuedJob, insert, insert_many
 from django_stampeded.exceptions import InvalidArguments, InvalidOption, InvalidSchedule, UnknownTask
-from django_stampeded.options import LONGEST_BASE_MS, OF_ONE_JOB, Options, checked
+from django_stampeded.options import LONGEST_BASE_MS, OF_ONE_JOB, OF_THE_FUNCTION, Options, checked
 from django_stampeded.timing import TIMETABLE_OPTIONS, Timetable, timetable
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 ExceptionClasses = type[BaseException] | Iterable[type[BaseException]]
-
-_OF_THE_FUNCTION = (
-    "name", "aliases", "takes_context", "isolation", "transactional", "retry_on", "discard_on", "backoff", "store_result",
-    "result_ttl",
-)  # fmt: skip
 
 
 class TaskOptions(Options, total=False):
@@ -130,7 +125,7 @@ class Task(Generic[P, R]):
 
         Example: `import_csv.using(queue_name="mail", run_after=timedelta(minutes=5)).enqueue(path="a.csv")`
         """
-        for name in (*_OF_THE_FUNCTION, *sorted(TIMETABLE_OPTIONS)):
+        for name in (*OF_THE_FUNCTION, *sorted(TIMETABLE_OPTIONS)):
             if name in options:
                 raise InvalidOption(f"{name} belongs to the function: set it with @task({name}=...), not with using().")
         return self._with(checked(options))

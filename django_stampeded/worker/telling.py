@@ -28,7 +28,7 @@ def of_end(lease: Lease, outcome: Outcome, exc: BaseException | None) -> list[To
 
 
 def _of_end(lease: Lease, outcome: Outcome, exc: BaseException | None) -> list[Told]:
-    if lease.lost or lease.settled:
+    if lease.lost or (lease.settled and not lease.ending):
         return [(signals.job_interrupted, {"exception": exc})]
     if isinstance(outcome, Snoozed):
         return [(signals.job_snoozed, {"delay": timedelta(milliseconds=outcome.delay_ms)})]

@@ -115,3 +115,11 @@ def test_a_job_cancelled_while_it_runs_is_told_of_as_interrupted(effects, told):
         stop(worker)
     assert names(told) == ["job_started", "job_interrupted"]
     assert column("state", job) == "cancelled"
+
+
+def test_a_transactional_job_that_fails_is_told_of_as_any_other(effects, told, monkeypatch):
+    monkeypatch.setitem(tasks.ENDINGS, "raise", lambda job: job.no_such_thing)
+    job = tasks.whole.enqueue(n=1, ending="raise")
+    drain()
+    assert names(told) == ["job_started", "job_failed", "job_retried", "job_started", "job_failed", "job_discarded"]
+    assert column("state", job) == "discarded"
