@@ -4,7 +4,8 @@ A job is written on the Django connection in use, so it commits or rolls back wi
 is checked before anything is sent (tasks.py, arguments.py), so that no statement fails and spoils the transaction.
 
 A duplicate is found by the unique index itself: INSERT ... ON CONFLICT DO NOTHING gives no row back, and the job
-already there is then looked up by the same key. It may have ended between the two, and then it's the insert's turn again.
+already there is then looked up by the same key. It may have ended between the two, and then it's the insert's turn again. Where
+a duplicate replaces it, that is done last; a job that somebody has started by then is one that was running when we came.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, ProgrammingError, connections, transaction
 
 from django_stampeded import batch_functions
+from django_stampeded.dedup_functions import holders, replace
 from django_stampeded.encoding import MAX_BYTES, canonical, too_large
 from django_stampeded.exceptions import BatchFinished, InvalidArguments, SchemaMismatch, StampededError
 from django_stampeded.results import EnqueuedJob, database
-from django_stampeded.signals import job_enqueued
+from django_stampeded.signals import job_enqueued, job_replaced
 
 if TYPE_CHECKING:
     from django.db.backends.utils import CursorWrapper
@@ -55,7 +57,8 @@ class Blueprint:
     """What the jobs of one task have in common, and the statements made from it once.
 
     `columns` are those that differ from the table's defaults, `meta` the JSON text of the one that may be large. `scope` is
-    their dedup scope, or `unique` says what it is made from: "task", "args" or the names of some; `period` goes with it.
+    their dedup scope, or `unique` says what it is made from: "task", "args" or the names of some; `period` goes with it, and
+    `replace`: whether a job that waits under the scope takes what a duplicate has.
     `using` is a database alias, None for the router's choice. `batch` is the batch that they join, `parents` the jobs that they
     wait for.
     """
@@ -70,6 +73,7 @@ class Blueprint:
         scope: str | None = None,
         unique: str | tuple[str, ...] | None = None,
         period: str | None = None,
+        replace: bool = False,
         using: str | None = None,
         batch: UUID | None = None,
         parents: Sequence[tuple[str, UUID]] = (),
@@ -85,6 +89,7 @@ class Blueprint:
         self.scope = f"unique:{task}" if unique == "task" else scope
         self.unique = None if unique == "task" else unique
         self.period = period
+        self.replace = replace
         if meta != "{}":
             columns = [*columns, Column("meta", meta, "CAST(%s AS jsonb)")]
         self.columns = [Column("queue", queue, "CAST(%s AS text)"), Column("task", task, "CAST(%s AS text)"), *columns]
@@ -101,6 +106,10 @@ class Blueprint:
             return self.scope
         names = None if isinstance(self.unique, str) else self.unique
         return f"unique:{self.task}:{hashlib.sha256(canonical(args, names).encode()).hexdigest()}"
+
+    def value_of(self, column: str) -> Any:
+        """What the jobs have in a column, None where they have its default."""
+        return next((each.value for each in self.columns if each.name == column), None)
 
     @functools.cached_property
     def single(self) -> str:
@@ -135,20 +144,6 @@ class Blueprint:
 
 # The index is partial and the table partitioned, so the index is described here and not named.
 _ON_CONFLICT = "ON CONFLICT (queue, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING"
-
-# The key as the generated column makes it, for a job that would be inserted now. LATERAL has each scope looked up in
-# the unique index, whatever the planner thinks of the table's size.
-_HOLDERS = """
-SELECT wanted.scope, job.id
-FROM unnest(%s::text[], %s::bytea[]) AS wanted (scope, digest)
-CROSS JOIN LATERAL (
-    SELECT id FROM stampeded_jobs
-    WHERE queue = %s AND dedup_key IS NOT NULL AND dedup_key = wanted.digest || CASE
-        WHEN %s::text IS NULL THEN ''::bytea
-        ELSE (%s::text || extract(epoch FROM date_trunc(%s::text, now() AT TIME ZONE 'UTC'))::bigint::text)::bytea END
-    LIMIT 1
-) AS job
-"""
 
 
 def insert(blueprint: Blueprint, args: str) -> EnqueuedJob:
@@ -252,35 +247,43 @@ def _in_flight(cursor: CursorWrapper) -> AbstractContextManager[Any]:
 def _insert_unless_taken(cursor: CursorWrapper, blueprint: Blueprint, args: list[str]) -> list[EnqueuedJob]:
     scopes = [blueprint.scope_of(each) for each in args]
     first = {scope: index for index, scope in reversed(list(enumerate(scopes)))}
+    wanted = {scope: args[index] for scope, index in first.items()}
+    if blueprint.replace:
+        wanted |= zip(scopes, args, strict=True)  # the last one's
+    ids, created = _insert_missing(cursor, blueprint, wanted)
+    replaced = set()
+    if blueprint.replace:
+        # Not before all the others are inserted: whoever holds a lock on a job waits for no scope any more.
+        held = {ids[scope]: text for scope, text in wanted.items() if scope not in created}
+        run_after = blueprint.value_of("scheduled_at")
+        replaced = replace(cursor, blueprint.queue, held, blueprint.meta, blueprint.value_of("priority") or 0, run_after)
+        replaced |= {ids[scope] for scope in created}  # by the later ones of the same portion
+    return [
+        EnqueuedJob(ids[scope], blueprint.queue, blueprint.task, is_new, not is_new and ids[scope] in replaced)
+        for index, scope in enumerate(scopes)
+        for is_new in [scope in created and first[scope] == index]
+    ]
+
+
+def _insert_missing(cursor: CursorWrapper, blueprint: Blueprint, wanted: dict[str, str]) -> tuple[dict[str, UUID], set[str]]:
+    """Writes a job for each scope that is free; returns the ids of the jobs that have the scopes, and the new ones' scopes."""
     # Everyone asks for the keys in the same order, so that two that want the same ones can't wait for each other.
-    missing = sorted(first)
+    missing = sorted(wanted)
     ids: dict[str, UUID] = {}
     created: set[str] = set()
     for _ in range(_TRIES):
-        texts = [args[first[scope]] for scope in missing]
+        texts = [wanted[scope] for scope in missing]
         cursor.execute(blueprint.bulk_unique, [*blueprint.values, blueprint.period, texts, missing])
         inserted = {scope: id for id, scope in cursor.fetchall()}
         created |= inserted.keys()
         ids |= inserted
-        ids |= _holders(cursor, blueprint, [scope for scope in missing if scope not in ids])
+        ids |= holders(cursor, blueprint.queue, [scope for scope in missing if scope not in ids], blueprint.period)
         missing = [scope for scope in missing if scope not in ids]
         if not missing:
-            return [
-                EnqueuedJob(ids[scope], blueprint.queue, blueprint.task, scope in created and first[scope] == index)
-                for index, scope in enumerate(scopes)
-            ]
+            return ids, created
     raise StampededError(
         f"The jobs that hold the dedup scope of a {blueprint.task!r} kept ending while it was enqueued: enqueue it again."
     )
-
-
-def _holders(cursor: CursorWrapper, blueprint: Blueprint, scopes: list[str]) -> dict[str, UUID]:
-    if not scopes:
-        return {}
-    digests = [hashlib.sha256(scope.encode()).digest() for scope in scopes]
-    period = blueprint.period
-    cursor.execute(_HOLDERS, [scopes, digests, blueprint.queue, period, period, period])
-    return dict(cursor.fetchall())
 
 
 def _in_one(blueprint: Blueprint, using: str) -> AbstractContextManager[Any]:
@@ -321,10 +324,12 @@ def _check_sizes(cursor: CursorWrapper, blueprint: Blueprint, args: Iterable[str
 
 
 def _announce(jobs: Sequence[EnqueuedJob], using: str) -> None:
-    if job_enqueued.receivers:
-        for job in jobs:
-            if job.created:
-                job_enqueued.send_robust(sender=EnqueuedJob, job=job, using=using)
+    if not (job_enqueued.receivers or job_replaced.receivers):
+        return
+    for job in jobs:
+        if job.created or job.replaced:
+            signal = job_enqueued if job.created else job_replaced
+            signal.send_robust(sender=EnqueuedJob, job=job, using=using)
 
 
 @contextmanager

@@ -97,7 +97,7 @@ class BaseOutcome(Exception):
 class _Delayed(BaseOutcome):
     def __init__(self, delay: timedelta | float, reason: str = "") -> None:
         super().__init__(reason)
-        self.delay = _checked_delay(type(self).__name__, delay)
+        self.delay = checked_delay(type(self).__name__, delay)
 
     def __reduce__(self) -> tuple[type[_Delayed], tuple[timedelta, str]]:
         return type(self), (self.delay, self.reason)
@@ -140,7 +140,8 @@ class Discard(BaseOutcome):
     """
 
 
-def _checked_delay(name: str, delay: object) -> timedelta:
+def checked_delay(name: str, delay: object) -> timedelta:
+    """`delay` as a timedelta. Raises ValueError, which begins with `name`, for what is no delay of 0 to 10 years."""
     if isinstance(delay, int | float) and not isinstance(delay, bool):
         if 0 <= delay <= LONGEST_DELAY.total_seconds():
             return timedelta(seconds=delay)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from difflib import get_close_matches
+from inspect import iscoroutinefunction
 from typing import Any, TypedDict
 from uuid import UUID
 
@@ -35,8 +36,9 @@ class Options(TypedDict, total=False):
     destination: str | None
     limit_key: str | None
     dedup: str | None
-    dedup_period: str | None
     unique: str | Iterable[str] | None
+    unique_for: str | None
+    on_conflict: str
     max_attempts: int
     max_interruptions: int
     max_deferrals: int
@@ -147,10 +149,15 @@ def _run_after(value: Any) -> datetime | timedelta:
     return value
 
 
-def _period(value: Any) -> str:
-    if value not in PERIODS:
-        raise ValueError(f"must be one of {', '.join(PERIODS)}")
-    return str(value)
+def _one_of(*words: str) -> Check:
+    choice = f"one of {', '.join(words)}" if len(words) > 2 else " or ".join(map(repr, words))
+
+    def check(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"must be {choice}")
+        return str(value)
+
+    return check
 
 
 def _unique(value: Any) -> str | tuple[str, ...]:
@@ -191,16 +198,17 @@ def _depends_on(value: Any) -> tuple[tuple[str, UUID], ...]:
     return tuple(dict.fromkeys((each.queue, each.id) for each in jobs))
 
 
-def _on_discard(value: Any) -> str:
-    if value not in ("fail", "run"):
-        raise ValueError("must be 'fail' or 'run'")
-    return str(value)
+def _exceptions(value: Any) -> tuple[type[BaseException], ...]:
+    classes = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if not all(isinstance(each, type) and issubclass(each, BaseException) for each in classes):
+        raise ValueError("must be an exception class or a tuple of them")
+    return classes
 
 
-def _isolation(value: Any) -> str:
-    if value not in ("thread", "process"):
-        raise ValueError("must be 'thread' or 'process'")
-    return str(value)
+def _callable(value: Any) -> Any:
+    if not callable(value) or iscoroutinefunction(value):
+        raise ValueError("must be a plain function of (attempt, exception)")
+    return value
 
 
 _CHECKS: dict[str, Check] = {
@@ -214,15 +222,19 @@ _CHECKS: dict[str, Check] = {
     "destination": _optional(_text),
     "limit_key": _optional(_text),
     "dedup": _optional(_scope),
-    "dedup_period": _optional(_period),
     "unique": _optional(_unique),
+    "unique_for": _optional(_one_of(*PERIODS)),
+    "on_conflict": _one_of("keep", "replace"),
     "max_attempts": _whole(1, 32_767),
     "max_interruptions": _whole(0, 32_767),
     "max_deferrals": _whole(0, 32_767),
     "expire_seconds": _whole_seconds,
     "timeout": _optional(_seconds(0.001, 10 * 365 * 86_400)),
-    "isolation": _isolation,
+    "isolation": _one_of("thread", "process"),
     "transactional": _flag,
+    "retry_on": _optional(_exceptions),
+    "discard_on": _exceptions,
+    "backoff": _optional(_callable),
     "backoff_base": _seconds(0.001, 2_147_483),
     "backoff_max": _seconds(0.001, 2_147_483),
     "dead_letter_queue": _optional(_text),
@@ -230,10 +242,16 @@ _CHECKS: dict[str, Check] = {
     "using": _optional(_text),
     "batch": _optional(_batch),
     "depends_on": _depends_on,
-    "on_discard": _on_discard,
+    "on_discard": _one_of("fail", "run"),
     "store_result": _flag,
     "result_ttl": _seconds(1, 10 * 365 * 86_400),
 }
 
 OF_ONE_JOB = ("batch", "depends_on", "on_discard")
 """Options that only using() takes, as they belong to jobs and not to a function."""
+
+OF_THE_FUNCTION = (
+    *("name", "aliases", "takes_context", "isolation", "transactional"),
+    *("retry_on", "discard_on", "backoff", "store_result", "result_ttl"),
+)
+"""Options that only @task takes, as they belong to the function and not to jobs."""

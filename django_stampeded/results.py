@@ -30,12 +30,17 @@ _PENDING = object()
 
 
 class EnqueuedJob(NamedTuple):
-    """A job in its queue. `created` is False where a job with the same dedup scope was already there; `id` is its id."""
+    """A job in its queue. `created` is False where a job with the same dedup scope was already there; `id` is its id.
+
+    `replaced` is True where that one took the new arguments (on_conflict="replace"). It keeps its own where it is executing, or
+    has completed and its period (unique_for) isn't over: then both are False.
+    """
 
     id: UUID
     queue: str
     task: str
     created: bool
+    replaced: bool = False
 
     def result(self, using: str | None = None) -> Any:
         """What the job returned, None where its task keeps no results (store_result) or it has expired.

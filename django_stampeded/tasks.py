@@ -22,13 +22,13 @@ from django_stampeded.conf import settings
 from django_stampeded.encoding import encode
 from django_stampeded.enqueueing import Blueprint, Column, EnqueuedJob, insert, insert_many
 from django_stampeded.exceptions import InvalidArguments, InvalidOption, InvalidSchedule, UnknownTask
-from django_stampeded.options import LONGEST_BASE_MS, OF_ONE_JOB, Options, checked
+from django_stampeded.options import LONGEST_BASE_MS, OF_ONE_JOB, OF_THE_FUNCTION, Options, checked
 from django_stampeded.timing import TIMETABLE_OPTIONS, Timetable, timetable
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_OF_THE_FUNCTION = ("name", "aliases", "takes_context", "isolation", "transactional", "store_result", "result_ttl")
+ExceptionClasses = type[BaseException] | Iterable[type[BaseException]]
 
 
 class TaskOptions(Options, total=False):
@@ -38,6 +38,9 @@ class TaskOptions(Options, total=False):
     aliases: Iterable[str]
     takes_context: bool
     transactional: bool
+    retry_on: ExceptionClasses | None
+    discard_on: ExceptionClasses
+    backoff: Callable[[int, Exception], timedelta | float | None] | None
     store_result: bool
     result_ttl: timedelta | float
     cron: str
@@ -59,13 +62,17 @@ class Task(Generic[P, R]):
     run_after: a datetime with time zone, or a timedelta from now by the database's clock. tenant, destination, limit_key: text
     by which a queue's limits can tell jobs apart.
     dedup: while an unfinished job of the queue has this scope, no second one is written. unique: a scope made from "args",
-    from the arguments named in a list, or from the "task" alone. dedup_period: minute, hour, day, week or month; the
-    scope then stays taken until that period (UTC) ends.
+    from the arguments named in a list, or from the "task" alone. unique_for: minute, hour, day, week or month, the scope
+    then stays taken until that period (UTC) ends; None means until the job has finished. on_conflict: whether the job that
+    has the scope is to "keep" what it has or to "replace" it, while it waits, by the new arguments, meta, priority, time.
     max_attempts: 1 to 32767. max_interruptions, max_deferrals: 0 to 32767.
     expire_seconds: whole seconds without a sign of life until the job is failed. timeout: seconds a run may take, None for
     any number; "setting" stands for the setting TIMEOUT. isolation: "thread", or "process" for one that can be killed.
     transactional: the body, what it enqueues and the job's completion commit in one transaction, or none of them.
-    backoff_base, backoff_max: seconds, 0.001 to 2147483. dead_letter_queue: where a discarded job is copied to.
+    retry_on, discard_on: exception classes; what is one of discard_on, or none of retry_on where that is given, discards the
+    job. backoff: a function of (attempt, exception) that returns the delay until the next one, in seconds or as a timedelta,
+    or None for that of backoff_base and backoff_max: seconds, 0.001 to 2147483.
+    dead_letter_queue: where a discarded job is copied to.
     meta: context for one runtime, under that runtime's name. database: alias, None for the router's choice.
     batch: the id of the batch that jobs join. depends_on: the jobs, as (queue, id), that must have ended before; on_discard:
     whether one of those that was discarded or cancelled means to "fail" as well or to "run" all the same.
@@ -84,8 +91,9 @@ class Task(Generic[P, R]):
     destination: str | None = None
     limit_key: str | None = None
     dedup: str | None = None
-    dedup_period: str | None = None
     unique: str | tuple[str, ...] | None = None
+    unique_for: str | None = None
+    on_conflict: str = "keep"
     max_attempts: int = 25
     max_interruptions: int = 1
     max_deferrals: int = 100
@@ -93,6 +101,9 @@ class Task(Generic[P, R]):
     timeout: float | Literal["setting"] | None = "setting"
     isolation: str = "thread"
     transactional: bool = False
+    retry_on: tuple[type[BaseException], ...] | None = None
+    discard_on: tuple[type[BaseException], ...] = ()
+    backoff: Callable[[int, Exception], timedelta | float | None] | None = None
     backoff_base: float = 1.0
     backoff_max: float = 3600.0
     dead_letter_queue: str | None = None
@@ -116,7 +127,7 @@ class Task(Generic[P, R]):
 
         Example: `import_csv.using(queue_name="mail", run_after=timedelta(minutes=5)).enqueue(path="a.csv")`
         """
-        for name in (*_OF_THE_FUNCTION, *sorted(TIMETABLE_OPTIONS)):
+        for name in (*OF_THE_FUNCTION, *sorted(TIMETABLE_OPTIONS)):
             if name in options:
                 raise InvalidOption(f"{name} belongs to the function: set it with @task({name}=...), not with using().")
         return self._with(checked(options))
@@ -134,8 +145,9 @@ class Task(Generic[P, R]):
     def enqueue(self, /, *positional: Any, **args: Any) -> EnqueuedJob:
         """Writes a job with these named arguments, in the transaction in progress on its database.
 
-        Returns the job, or with `created=False` the one that already has its dedup scope. Raises InvalidArguments, with
-        nothing written, when a name is wrong or missing or a value is no JSON.
+        Returns the job, or with `created=False` the one that already has its dedup scope, which may have taken these
+        arguments (`replaced`). Raises InvalidArguments, with nothing written, when a name is wrong or missing or a value is
+        no JSON.
 
         Example: `import_csv.enqueue(path="a.csv").id`
         """
@@ -215,8 +227,14 @@ class Task(Generic[P, R]):
         return blueprint
 
     def _blueprint_for(self, queue: str) -> Blueprint:
-        if self.dedup_period and not (self.dedup or self.unique):
-            raise InvalidOption(f"Task {self.name!r} has a dedup_period without a scope: give it dedup or unique too.")
+        for option, given in (("unique_for", self.unique_for is not None), ("on_conflict", self.on_conflict != "keep")):
+            if given and not (self.dedup or self.unique):
+                raise InvalidOption(f"Task {self.name!r} has {option} without a scope: give it dedup or unique too.")
+        if self.on_conflict == "replace" and self.depends_on:
+            raise InvalidOption(
+                f"Task {self.name!r} has depends_on and on_conflict='replace': what a job waits for can't be replaced, "
+                "so use on_conflict='keep'."
+            )
         if self.dead_letter_queue == queue:
             raise InvalidOption(f"dead_letter_queue of task {self.name!r} is its own queue: name another one.")
         return Blueprint(
@@ -226,7 +244,8 @@ class Task(Generic[P, R]):
             meta=encode(self._full_meta(), path="meta"),
             scope=self.dedup,
             unique=self.unique,
-            period=self.dedup_period,
+            period=self.unique_for,
+            replace=self.on_conflict == "replace",
             using=self.database,
             batch=self.batch,
             parents=self.depends_on,

@@ -28,6 +28,9 @@ class ErrorEntry:
         destination: the downstream concerned, if any.
         exit_status: of the process, if one ended.
         count: how many failures share the entry.
+        worker: id of the worker that ran the attempt, "" where none did.
+        node: that worker's host.
+        duration_s: seconds from the claim to the failure.
     """
 
     at: datetime | None
@@ -38,6 +41,9 @@ class ErrorEntry:
     destination: str = ""
     exit_status: int | None = None
     count: int = 1
+    worker: str = ""
+    node: str = ""
+    duration_s: float | None = None
 
 
 def read_ring(ring: Any, redactor: Redactor) -> list[ErrorEntry]:
@@ -60,7 +66,8 @@ def _read_entry(entry: Any, redactor: Redactor) -> ErrorEntry:
     if not isinstance(entry, Mapping):
         text = redactor.text(str(entry), LONGEST_ERROR)
         return ErrorEntry(None, None, "", summary_of(text), text)
-    text = redactor.text(str(entry.get("message") or ""), LONGEST_ERROR)
+    text = redactor.text(_whole_text(entry), LONGEST_ERROR)
+    duration = entry.get("duration_s")
     return ErrorEntry(
         at=_moment(entry.get("at")),
         attempt=_whole(entry.get("attempt")),
@@ -70,7 +77,16 @@ def _read_entry(entry: Any, redactor: Redactor) -> ErrorEntry:
         destination=str(entry.get("destination") or ""),
         exit_status=_whole(entry.get("exit_status")),
         count=_whole(entry.get("count")) or 1,
+        worker=str(entry.get("worker") or ""),
+        node=str(entry.get("node") or ""),
+        duration_s=float(duration) if isinstance(duration, int | float) else None,
     )
+
+
+def _whole_text(entry: Mapping[str, Any]) -> str:
+    """The message, or, where that was cut short, its first line and the trace kept beside it."""
+    message, trace = str(entry.get("message") or ""), entry.get("trace")
+    return f"{message.partition(chr(10))[0]}\n{trace}" if isinstance(trace, str) and trace else message
 
 
 def _moment(value: Any) -> datetime | None:

@@ -77,6 +77,7 @@ FUNCTIONS = [
     "waits_until_v01",
     "resolve_dependencies_v01",
     "depend_v01",
+    "replace_v01",
     "sweep_dependencies_v01",
     "cancel_batch_v01",
     "enqueue_callback_v01",

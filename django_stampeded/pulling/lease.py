@@ -7,7 +7,7 @@ until its outcome is on record: it outlives this handle of it, and so a handle t
 from __future__ import annotations
 
 from datetime import timedelta
-from time import monotonic
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +17,20 @@ from django_stampeded.exceptions import BaseOutcome, Discard, LeaseFinished, Lea
 from django_stampeded.pulling import messages
 from django_stampeded.states import FailureKind
 from django_stampeded.worker.context import _UNSET, JobContext
-from django_stampeded.worker.execution import MAX_RESULT_BYTES
+from django_stampeded.worker.execution import MAX_RESULT_BYTES, policy_of
 from django_stampeded.worker.failure_text import LONGEST, clean
 from django_stampeded.worker.lease import Lease as Held
-from django_stampeded.worker.outcomes import COMPLETED, RELEASED, Completed, Failed, Outcome, Snoozed, of_exception
+from django_stampeded.worker.messages import useless_backoff
+from django_stampeded.worker.outcomes import (
+    COMPLETED,
+    PLAIN_POLICY,
+    RELEASED,
+    Completed,
+    Failed,
+    Outcome,
+    Snoozed,
+    of_exception,
+)
 
 if TYPE_CHECKING:
     from django_stampeded.pulling.puller import Puller
@@ -91,7 +101,8 @@ class Lease(JobContext):
         """The attempt failed; the job runs again while it has attempts left.
 
         Args:
-            error: a text, or an exception, which goes on record with its traceback.
+            error: a text, or an exception, which goes on record with its traceback; where the task is declared in this
+                program, its retry_on, discard_on and backoff hold, unless `retry_in` is given.
             retry_in: when, from now: seconds or a timedelta, 0 to 10 years; None for the job's back-off.
 
         Raises ValueError for another `retry_in`.
@@ -100,9 +111,9 @@ class Lease(JobContext):
         """
         delay_ms = None if retry_in is None else RetryIn(retry_in).delay_ms
         if isinstance(error, BaseException):
-            outcome = of_exception(error, self.attempt, note=self._note())
+            outcome = self._of_exception(error) if delay_ms is None else of_exception(error, self.attempt)
         else:
-            outcome = Failed(FailureKind.RAISED, f"{clean(error)[: LONGEST - 100]}\n{self._note()}")
+            outcome = Failed(FailureKind.RAISED, clean(error)[:LONGEST])
         if delay_ms is not None and isinstance(outcome, Failed):
             outcome = Failed(outcome.kind, outcome.error, delay_ms)
         self._give("failed", outcome)
@@ -112,7 +123,7 @@ class Lease(JobContext):
 
         Example: `lease.discard("not a PDF")`
         """
-        self._give("discarded", of_exception(Discard(reason), self.attempt, note=self._note()))
+        self._give("discarded", self._of_exception(Discard(reason)))
 
     def release(self) -> None:
         """Hand the job back as if it had never been claimed: it is due at once, and its attempt is not charged."""
@@ -152,7 +163,7 @@ class Lease(JobContext):
             self._session.drop(held, "Its lease was left without an outcome.")
             return False
         try:
-            self._give("failed", of_exception(exc, self.attempt, note=self._note()))
+            self._give("failed", self._of_exception(exc))
         except (LeaseFinished, LeaseLost):
             return False  # what was raised says more
         return isinstance(exc, BaseOutcome)
@@ -189,9 +200,11 @@ class Lease(JobContext):
             f"{'cancelled' if self.cancelled else 'taken back or ended'} elsewhere. Nothing more of it is recorded."
         )
 
-    def _note(self) -> str:
-        seconds = monotonic() - (self._lease.started_at or self._lease.claimed_at)
-        return f"(worker {self.worker_id}, after {seconds:.2f} s)"
+    def _of_exception(self, exc: BaseException) -> Outcome:
+        """What it means for the job: by the retry policy of its task where this program has one of that name."""
+        task = registry.get(self.task)
+        policy = PLAIN_POLICY if task is None else policy_of(task)
+        return of_exception(exc, self.attempt, policy, partial(useless_backoff, self._lease))
 
     def __repr__(self) -> str:
         return f"<Lease {self.id} {self.task} attempt {self.attempt}>"

@@ -19,11 +19,12 @@ from typing import Any
 from django.dispatch import Signal
 
 from django_stampeded import signals
+from django_stampeded.worker import telling
 from django_stampeded.worker.context import JobContext, context_of, enter
 from django_stampeded.worker.execution import Recipe, Recipes, of_failure, of_result, prepare
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
-from django_stampeded.worker.outcomes import Failed, Outcome
+from django_stampeded.worker.outcomes import Outcome
 
 Result = BaseException | Outcome
 
@@ -37,11 +38,12 @@ async def perform_async(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome
     `guard` is open while the body runs; what it sends arrives as a cancellation of the job's task.
     """
     recipe = recipes.of(lease.job.task)
-    args = prepare(lease, recipe)
-    if recipe is None or not isinstance(args, dict):
-        return args  # type: ignore[return-value]  # without a recipe there are no arguments
     loop = asyncio.get_running_loop()
     context = copy_context()
+    args = prepare(lease, recipe)
+    if recipe is None or not isinstance(args, dict):
+        await loop.create_task(_tell(lease, recipes.alias, args), context=context)  # type: ignore[arg-type]
+        return args  # type: ignore[return-value]  # without a recipe there are no arguments
     body = _Body(partial(_body, recipe, lease, args, recipes.alias), loop, context)
     guard.open(lease, recipe.timeout, body.cancel)
     try:
@@ -55,8 +57,7 @@ async def perform_async(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome
     if told is not None and isinstance(exc, asyncio.CancelledError):
         exc = told().with_traceback(exc.__traceback__)
     outcome = of_failure(exc, lease, recipe)
-    if signals.job_failed.receivers and isinstance(outcome, Failed):
-        await loop.create_task(_send(signals.job_failed, lease, recipes.alias, exception=exc), context=context)
+    await loop.create_task(_tell(lease, recipes.alias, outcome, exc), context=context)
     return outcome
 
 
@@ -107,6 +108,15 @@ async def _body(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str) 
     except BaseException as exc:
         return exc
     return outcome
+
+
+async def _tell(lease: Lease, alias: str, outcome: Outcome, exc: BaseException | None = None) -> None:
+    """Send the signals of an attempt that did not complete."""
+    told = telling.of_end(lease, outcome, exc)
+    if told:
+        enter(lease, alias)
+    for signal, arguments in told:
+        await _send(signal, lease, alias, **arguments)
 
 
 async def _send(signal: Signal, lease: Lease, alias: str, **more: Any) -> None:

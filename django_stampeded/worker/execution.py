@@ -24,21 +24,20 @@ from django.dispatch import Signal
 from django_stampeded import registry, signals
 from django_stampeded.encoding import encode_value
 from django_stampeded.exceptions import Discard, InvalidArguments
-from django_stampeded.worker import messages, transactional
+from django_stampeded.worker import messages, telling, transactional
 from django_stampeded.worker.context import JobContext, context_of, enter
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
 from django_stampeded.worker.outcomes import (
     COMPLETED,
-    Backoff,
     Completed,
-    Failed,
     Outcome,
     of_bad_arguments,
     of_exception,
     of_unknown_task,
 )
 from django_stampeded.worker.raw_json import loaded
+from django_stampeded.worker.retry_policy import RetryPolicy
 
 MAX_RESULT_BYTES = 65_536
 
@@ -54,7 +53,7 @@ class Recipe:
     decode: Callable[[Any], dict[str, Any]]
     takes_context: bool
     timeout: float | None
-    backoff: Backoff
+    policy: RetryPolicy
     is_isolated: bool
     is_transactional: bool = False
     keep_s: float | None = None
@@ -89,12 +88,12 @@ class Recipes:
         if found is None:
             coroutine = task.func if iscoroutinefunction(task.func) else None
             call = task.func if coroutine is None else async_to_sync(coroutine)
-            backoff = Backoff(task.backoff_base, task.backoff_max)
+            policy = policy_of(task)
             isolated = task.isolation == "process"
             whole = task.transactional
             keep_s = task.result_ttl if task.store_result else None
             decode = task.signature.decode
-            found = Recipe(call, coroutine, decode, task.takes_context, task.time_limit, backoff, isolated, whole, keep_s)
+            found = Recipe(call, coroutine, decode, task.takes_context, task.time_limit, policy, isolated, whole, keep_s)
             self._known[task] = found
         return found
 
@@ -102,6 +101,11 @@ class Recipes:
         """Whether jobs of that task are coroutines to be run in this process."""
         recipe = self.of(name)
         return recipe is not None and recipe.coroutine is not None and not (recipe.is_isolated and self.elsewhere)
+
+
+def policy_of(task: Any) -> RetryPolicy:
+    """The retry policy that a task's declaration has."""
+    return RetryPolicy(task.backoff_base, task.backoff_max, task.backoff, task.retry_on, task.discard_on)
 
 
 def prepare(lease: Lease, recipe: Recipe | None) -> dict[str, Any] | Outcome:
@@ -128,10 +132,11 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
     lease.completes_itself = recipe is not None and recipe.is_transactional
     if recipe is not None and recipe.is_isolated and recipes.elsewhere is not None:
         return recipes.elsewhere.run(lease, recipe.timeout, guard)
+    context = copy_context()
     args = prepare(lease, recipe)
     if recipe is None or not isinstance(args, dict):
+        context.run(_tell, lease, recipes.alias, args)  # type: ignore[arg-type]
         return args  # type: ignore[return-value]  # without a recipe there are no arguments
-    context = copy_context()
     over = False
     outcome: Outcome = COMPLETED
     try:
@@ -144,15 +149,14 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
     except BaseException as exc:
         if not over:  # else an interrupt struck after the body's last line: it came too late
             outcome = of_failure(exc, lease, recipe)
-            if signals.job_failed.receivers and isinstance(outcome, Failed):
-                context.run(_send, signals.job_failed, lease, recipes.alias, exception=exc)
+            context.run(_tell, lease, recipes.alias, outcome, exc)
             return outcome
     return outcome
 
 
 def of_failure(exc: BaseException, lease: Lease, recipe: Recipe) -> Outcome:
     """The outcome of a body that raised."""
-    return of_exception(_trimmed(exc), lease.job.attempt, recipe.backoff, _note(lease))
+    return of_exception(_trimmed(exc), lease.job.attempt, recipe.policy, partial(messages.useless_backoff, lease))
 
 
 def _call(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str, body_is_over: Callable[[], None]) -> Outcome:
@@ -188,6 +192,15 @@ def of_result(result: Any, recipe: Recipe) -> Outcome:
         raise Discard(f"its result can't be stored: {exc}") from None
 
 
+def _tell(lease: Lease, alias: str, outcome: Outcome, exc: BaseException | None = None) -> None:
+    """Send the signals of an attempt that did not complete, in the context of its job."""
+    told = telling.of_end(lease, outcome, exc)
+    if told:
+        enter(lease, alias)
+    for signal, arguments in told:
+        _send(signal, lease, alias, **arguments)
+
+
 def _send(signal: Signal, lease: Lease, alias: str, **more: Any) -> None:
     """Send a signal of a job; whatever a receiver does, the job's outcome stays what it is."""
     with suppress(Exception):
@@ -196,12 +209,6 @@ def _send(signal: Signal, lease: Lease, alias: str, **more: Any) -> None:
 
 async def _awaited(result: Any) -> Any:
     return await result
-
-
-def _note(lease: Lease) -> str:
-    """Where and how long it ran. No host name: the fingerprint of the error would differ from machine to machine."""
-    seconds = monotonic() - (lease.started_at or lease.claimed_at)
-    return f"(worker {lease.worker_id}, after {seconds:.2f} s)"
 
 
 def _trimmed(exc: BaseException) -> BaseException:

@@ -20,12 +20,11 @@ LONGEST_LINE = 300
 _CHAIN = 5
 _INNERMOST = 8
 _OUTERMOST = 2
+_INNERMOST_OF_MEMBER = 2
 
 
-def describe(exc: BaseException, note: str = "") -> str:
+def describe(exc: BaseException) -> str:
     """The text of `exc`, at most LONGEST characters, that PostgreSQL will store.
-
-    `note` is added at the end whatever had to be cut.
 
     Example: `describe(ValueError("no such file")).startswith("ValueError: no such file")`
     """
@@ -33,10 +32,10 @@ def describe(exc: BaseException, note: str = "") -> str:
     for link, relation in _chain(exc):
         if relation:
             parts.append(f"{relation}: {headline(link)}")
+        parts.extend(_notes(link))
         parts.extend(_frames(link.__traceback__))
         parts.extend(_members(link))
-    ending = clean(f"\n{note}") if note else ""
-    return clean("\n".join(parts))[: LONGEST - len(ending)] + ending
+    return clean("\n".join(parts))[:LONGEST]
 
 
 def headline(exc: BaseException) -> str:
@@ -99,7 +98,22 @@ def _source(filename: str, number: int) -> str:
         return ""  # a source that can't be read must not hide the error
 
 
-def _members(exc: BaseException) -> list[str]:
-    if not isinstance(exc, BaseExceptionGroup):
+def _notes(exc: BaseException) -> list[str]:
+    """What was added to it by add_note()."""
+    notes = getattr(exc, "__notes__", None)
+    if not isinstance(notes, list | tuple):
         return []
-    return [f"  - {headline(member)}" for member in exc.exceptions[:_CHAIN]]
+    return [f"  note: {note[:LONGEST_LINE]}" for note in notes[:_CHAIN] if isinstance(note, str)]
+
+
+def _members(exc: BaseException, depth: int = 1) -> list[str]:
+    """The exceptions of a group, groups within it too, each with its notes and where it was raised."""
+    if not isinstance(exc, BaseExceptionGroup) or depth > _CHAIN:
+        return []
+    indent = "  " * depth
+    lines = []
+    for member in exc.exceptions[:_CHAIN]:
+        inner = [*_notes(member), *_frames(member.__traceback__)[-2 * _INNERMOST_OF_MEMBER :]]
+        lines += [f"{indent}- {headline(member)}", *(indent + line for line in inner), *_members(member, depth + 1)]
+    left_out = len(exc.exceptions) - _CHAIN
+    return [*lines, f"{indent}({left_out} more left out)"] if left_out > 0 else lines

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from django_stampeded.functions import Failed as Recorded
+from django_stampeded.worker.failure_text import headline
 from django_stampeded.worker.lease import Lease
 from django_stampeded.worker.outcomes import Failed, Snoozed
 from django_stampeded.worker.selection import Selection
@@ -126,6 +127,18 @@ def failed(lease: Lease, outcome: Failed, recorded: Recorded) -> None:
         outcome.kind.value.replace("_", " "),
         ending if recorded.now_state == "discarded" else recorded.now_state,
     )
+
+
+def useless_backoff(lease: Lease, problem: BaseException) -> None:
+    """The task's own function for the delay raised, or returned what is no delay."""
+    if (more := _quiet.count(f"useless_backoff {lease.job.task}")) is not None:
+        logger.error(
+            "%s: the backoff function of its task is of no use: %s (%d more in the last minute). The job runs again after "
+            "the back-off of backoff_base and backoff_max; mend the function.",
+            _name(lease),
+            headline(problem),
+            more,
+        )
 
 
 def given_up(lease: Lease, stack: str) -> None:

@@ -1,21 +1,20 @@
 """What the way a job ended means for it: completed, failed and of which kind, put off, or ended for good.
 
 Pure. Which state the job gets is decided in SQL by the functions that acker.py calls with these outcomes; when there is
-a next attempt, too, but for tasks whose back-off does not fit the column.
+a next attempt, too, where the task's retry policy (retry_policy.py) doesn't say it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
-from django_stampeded.backoff import full_jitter
 from django_stampeded.exceptions import Cancel, Discard, InvalidArguments, RetryIn, Snooze
 from django_stampeded.states import FailureKind
 from django_stampeded.worker.failure_text import LONGEST, clean, describe
+from django_stampeded.worker.retry_policy import Complain, RetryPolicy, silent
 
-LONGEST_STORED_BASE_MS = 32_767
-"""The column of a job's back-off base is a smallint."""
+PLAIN_POLICY = RetryPolicy()
 
 UNKNOWN_TASK_FIRST = timedelta(seconds=5)
 UNKNOWN_TASK_LONGEST = timedelta(minutes=10)
@@ -44,12 +43,13 @@ class Snoozed:
 @dataclass(frozen=True, slots=True)
 class Failed:
     """A failure to record. `delay_ms` is None where the back-off on the job's row decides; `exit_status` is that of the
-    job's own process, if it had one and that ended."""
+    job's own process, if it had one and that ended; `exception` is what kept the body from being called, if that was it."""
 
     kind: FailureKind
     error: str
     delay_ms: int | None = None
     exit_status: int | None = None
+    exception: BaseException | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,49 +73,36 @@ class JobCancelled(BaseException):
     """Raised in a job's thread when the job was cancelled elsewhere. A BaseException, as JobTimeout is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """The back-off of a task in seconds, as its declaration has it."""
-
-    base: float
-    longest: float
-
-    def delay_ms(self, attempt: int) -> int | None:
-        """The wait after that attempt, or None where the job's row says the same and SQL shall draw it."""
-        if self.base * 1000 <= LONGEST_STORED_BASE_MS:
-            return None
-        return int(full_jitter(self.base, self.longest, attempt) * 1000)
-
-
-def of_exception(exc: BaseException, attempt: int, backoff: Backoff | None = None, note: str = "") -> Outcome:
+def of_exception(exc: BaseException, attempt: int, policy: RetryPolicy = PLAIN_POLICY, complain: Complain = silent) -> Outcome:
     """The outcome of a body that raised.
 
     Args:
         exc: whatever it raised, SystemExit and KeyboardInterrupt included: they end the job and nothing else.
         attempt: which attempt that was, 1 for the first.
-        backoff: the task's, where it is known.
-        note: where and how long it ran, kept with the error.
+        policy: the task's, where it is known. What the body raises on purpose goes before it; it has no say about a timeout.
+        complain: called with what is wrong with the policy's function for the delay.
     """
     match exc:
         case Snooze():
             return Snoozed(exc.delay_ms)
         case RetryIn():
-            return Failed(FailureKind.RAISED, _reason(exc.reason, "RetryIn", note), exc.delay_ms)
+            return Failed(FailureKind.RAISED, _reason(exc.reason, "RetryIn"), exc.delay_ms)
         case Cancel():
-            return Failed(FailureKind.CANCELLED, _reason(exc.reason, "Cancel", note))
+            return Failed(FailureKind.CANCELLED, _reason(exc.reason, "Cancel"))
         case Discard():
-            return Failed(FailureKind.UNRECOVERABLE, _reason(exc.reason, "Discard", note))
+            return Failed(FailureKind.UNRECOVERABLE, _reason(exc.reason, "Discard"))
         case JobTimeout():
-            kind = FailureKind.TIMED_OUT
-        case _:
-            kind = FailureKind.RAISED
-    delay = backoff.delay_ms(attempt) if backoff else None
-    return Failed(kind, describe(exc, note), delay)
+            return Failed(FailureKind.TIMED_OUT, describe(exc), policy.drawn_ms(attempt))
+        case JobCancelled():
+            return Failed(FailureKind.RAISED, describe(exc))
+    if policy.gives_up(exc):
+        return Failed(FailureKind.UNRECOVERABLE, describe(exc))
+    return Failed(FailureKind.RAISED, describe(exc), policy.delay_ms(attempt, exc, complain))
 
 
 def of_bad_arguments(exc: InvalidArguments | Exception) -> Outcome:
     """The outcome of arguments that do not fit the task: no attempt could ever do better."""
-    return Failed(FailureKind.UNRECOVERABLE, describe(exc))
+    return Failed(FailureKind.UNRECOVERABLE, describe(exc), exception=exc.with_traceback(None))
 
 
 def of_unknown_task(waited: timedelta) -> Snoozed:
@@ -128,10 +115,9 @@ def of_unknown_task(waited: timedelta) -> Snoozed:
     return Snoozed(delay // timedelta(milliseconds=1))
 
 
-def _reason(reason: object, word: str, note: str) -> str:
+def _reason(reason: object, word: str) -> str:
     try:
         text = str(reason)[:LONGEST]
     except Exception:
         text = "<not printable>"
-    text = f"{word}: {text}" if text else word
-    return clean(f"{text[: LONGEST - len(note) - 1]}\n{note}" if note else text)[:LONGEST]
+    return clean(f"{word}: {text}" if text else word)[:LONGEST]

@@ -170,9 +170,9 @@ def test_all_options_work_where_the_server_binds_the_parameters_too(server_bindi
         *everything.enqueue_many([{"x": 1}, {"x": "y" * 200_000}]),
         scoped.enqueue(x=1),
         *scoped.enqueue_many([{"x": 2}, {"x": 3}]),
-        scoped.using(dedup_period="day").enqueue(x=4),
+        scoped.using(unique_for="day").enqueue(x=4),
     ]
     assert all(job.created for job in jobs)
     assert [scoped.enqueue(x=n).id for n in (1, 2, 3)] == [jobs[n].id for n in (4, 5, 6)]
-    assert scoped.using(dedup_period="day").enqueue(x=4).id == jobs[7].id
+    assert scoped.using(unique_for="day").enqueue(x=4).id == jobs[7].id
     assert row(jobs[1].id)["priority"] == -32_768

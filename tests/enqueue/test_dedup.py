@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from django_stampeded import StampededError, enqueueing
+from django_stampeded import StampededError, dedup_functions, enqueueing
 from django_stampeded.models import Job
 from tests.enqueue.shop import keep, resize, sync
 
@@ -39,8 +39,8 @@ def test_scopes_queues_and_jobs_without_scope_do_not_meet():
         keep.using(dedup="a", queue_name="mail").enqueue(),
         keep.enqueue(),
         keep.enqueue(),
-        keep.using(dedup="a", dedup_period="day").enqueue(),
-        keep.using(dedup="a", dedup_period="week").enqueue(),
+        keep.using(dedup="a", unique_for="day").enqueue(),
+        keep.using(dedup="a", unique_for="week").enqueue(),
     ]
     assert all(job.created for job in jobs)
     assert len({job.id for job in jobs}) == len(jobs)
@@ -57,7 +57,7 @@ def test_the_scope_is_free_again_when_the_job_has_ended():
 @pytest.mark.django_db
 @pytest.mark.parametrize("period", ["minute", "hour", "day", "week", "month"])
 def test_a_period_allows_one_job_for_each_of_its_buckets(period):
-    task = keep.using(dedup="a", dedup_period=period)
+    task = keep.using(dedup="a", unique_for=period)
     first = task.enqueue()
     assert task.enqueue() == enqueueing.EnqueuedJob(first.id, "default", "shop.keep", created=False)
     Job.objects.filter(id=first.id).update(inserted_at=timezone.now() - timedelta(days=32))
@@ -117,7 +117,7 @@ def test_in_bulk_one_scope_makes_one_job():
 @pytest.mark.django_db
 @pytest.mark.parametrize("period", [None, "day"])
 def test_in_bulk_a_period_holds_too(period):
-    task = keep.using(unique="args", **({"dedup_period": period} if period else {}))
+    task = keep.using(unique="args", **({"unique_for": period} if period else {}))
     first = task.enqueue_many([{"x": n} for n in range(3)])
     again = task.enqueue_many([{"x": n} for n in range(4)])
     assert [job.created for job in again] == [False, False, False, True]
@@ -169,8 +169,10 @@ def test_a_scope_asked_for_in_an_open_transaction_waits_for_its_outcome(in_threa
 
 
 @transactional
-@pytest.mark.parametrize("count", [200, enqueueing.PORTION_JOBS + 500], ids=["one portion", "two portions"])
-def test_bulk_enqueuers_that_want_the_same_scopes_in_another_order_never_deadlock(in_thread, count):
+@pytest.mark.parametrize("portion", [enqueueing.PORTION_JOBS, 150], ids=["one portion", "two portions"])
+def test_bulk_enqueuers_that_want_the_same_scopes_in_another_order_never_deadlock(in_thread, monkeypatch, portion):
+    count = 250
+    monkeypatch.setattr(enqueueing, "PORTION_JOBS", portion)
     together = threading.Barrier(4)
 
     def enqueue(step):
@@ -238,7 +240,7 @@ def test_the_holder_is_found_by_the_unique_index_whatever_the_statistics_say(ana
         )
         if analyzed:
             cursor.execute("ANALYZE stampeded_jobs")
-        cursor.execute("EXPLAIN (COSTS OFF) " + enqueueing._HOLDERS, [["a"], [b"digest"], "default", None, None, None])
+        cursor.execute("EXPLAIN (COSTS OFF) " + dedup_functions.HOLDERS, [["a"], [b"digest"], "default", None, None, None])
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "Seq Scan" not in plan
     assert "dedup_key" in plan

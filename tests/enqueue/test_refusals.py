@@ -1,6 +1,8 @@
 """What cannot be stored is refused with one clear error, with nothing written and nothing of the value shown."""
 
 import re
+from datetime import UTC, time
+from decimal import Decimal
 
 import pytest
 from django.contrib.auth.models import User
@@ -20,6 +22,20 @@ pytestmark = pytest.mark.django_db
 
 SECRET = "hunter2-hunter2"
 
+
+def nested(levels):
+    value = [SECRET]
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def containing_itself():
+    value = [SECRET]
+    value.append(value)
+    return value
+
+
 REFUSED = {
     "nul": (f"{SECRET}\x00", r"^args\.x contains a NUL character"),
     "surrogate": (f"{SECRET}\ud83d", r"^args\.x contains a lone surrogate"),
@@ -29,6 +45,12 @@ REFUSED = {
     "bytes": (SECRET.encode(), r"^args\.x is bytes"),
     "model": (User(username=SECRET), r"^args\.x is a User model instance.*pass its id instead"),
     "expression": (F(SECRET), r"^args\.x is of type F"),
+    "decimal nan": ({"total": Decimal("NaN")}, r"^args\.x\.total is NaN or infinite"),
+    "time with a zone": (time(12, tzinfo=UTC), r"^args\.x is a time of day with a time zone"),
+    "nested too deep": (nested(10_000), r"^args\.x(\[0\])+ is nested deeper than 64 levels"),
+    "a list within itself": (containing_itself(), r"^args\.x(\[1\])+ is nested deeper than 64 levels"),
+    "a number of 5000 digits": (10**5000, r"^args\.x is a whole number of more than 4200 digits"),
+    "nul in a key": ({f"{SECRET[:7]}\x00": 1}, r"^args\.x.* contains a NUL character"),
     "int key": ({1: SECRET}, r"^args\.x has a key of type int"),
     "text over 1 MiB": (SECRET * 100_000, r"^args takes 15\d+ bytes as JSON, more than the 1048576 allowed"),
     "jsonb over 1 MiB": ([0] * 130_000, r"^args takes 15\d+ bytes as JSON, more than the 1048576 allowed"),
@@ -54,6 +76,24 @@ def test_nothing_is_written_and_nothing_is_shown(case, call):
     text = str(caught.value).removeprefix("Item 1 of enqueue_many: ")
     assert re.match(message, text), text
     assert SECRET not in text and text.endswith(".") and "\n" not in text
+    assert Job.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: resize.enqueue(), "Task 'shop.resize' is missing 'path': pass it by name."),
+        (lambda: resize.enqueue(path="a", widht=1), "Task 'shop.resize' has no parameter 'widht': did you mean 'width'?"),
+        (lambda: resize.enqueue("a"), "Task 'shop.resize' was given positional arguments: pass them by name."),
+        (lambda: resize.with_args(paths="a"), "Task 'shop.resize' is missing 'path': pass it by name."),
+        (lambda: enqueue("invoice.parse", self=1, **{"class": object()}), "args.class is of type object"),
+    ],
+    ids=["missing", "misspelled", "positional", "with_args", "by name"],
+)
+def test_a_call_that_the_function_does_not_take_is_refused_by_name(call, message):
+    with pytest.raises(InvalidArguments) as caught:
+        call()
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
     assert Job.objects.count() == 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from django.db import connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from django_stampeded import InvalidArguments, task
 from django_stampeded.arguments import from_text
@@ -34,6 +35,12 @@ class Line:
     due: date | None = None
 
 
+class Address(BaseModel):
+    city: str
+    since: date
+    rating: Decimal | None = None
+
+
 @task(name="shop.typed")
 def typed(
     moment: datetime,
@@ -48,7 +55,15 @@ def typed(
     ratio: float,
     by_key: dict[str, UUID | None],
     many: list[Line | None],
+    when: date | datetime | int | None,
+    address: Address,
+    addresses: dict[str, list[Address]],
 ) -> None: ...
+
+
+def at_its_offset(moment):
+    """The same with a fixed offset, as it comes back: a local time that a clock change skips or repeats equals no other."""
+    return moment.replace(tzinfo=timezone(moment.utcoffset()))
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
@@ -60,9 +75,10 @@ plain = st.recursive(
 )
 decimals = st.decimals(allow_nan=False, allow_infinity=False)
 lines = st.builds(Line, texts, decimals, st.none() | st.dates())
+addresses = st.builds(Address, city=texts, since=st.dates(), rating=st.none() | st.decimals(0, 5, places=1))
 arguments = st.fixed_dictionaries(
     {
-        "moment": st.datetimes() | st.datetimes(timezones=st.timezones() | st.just(UTC)),
+        "moment": st.datetimes() | st.datetimes(timezones=st.timezones() | st.just(UTC)).map(at_its_offset),
         "day": st.dates(),
         "clock": st.times(),
         "span": st.timedeltas(),
@@ -74,6 +90,9 @@ arguments = st.fixed_dictionaries(
         "ratio": finite,
         "by_key": st.dictionaries(texts, st.none() | st.uuids(), max_size=3),
         "many": st.lists(st.none() | lines, max_size=3),
+        "when": st.none() | st.dates() | st.datetimes() | st.integers(-(10**30), 10**30),
+        "address": addresses,
+        "addresses": st.dictionaries(texts, st.lists(addresses, max_size=2), max_size=2),
     }
 )
 # One transaction for all examples of a test: they only add rows.

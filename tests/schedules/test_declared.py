@@ -102,7 +102,7 @@ def test_a_schedule_in_the_settings_gives_its_task_arguments_and_options(table: 
 def test_a_scheduled_job_has_what_an_enqueued_one_would_have(table: Table) -> None:
     declared(
         max_attempts=2, expire_seconds=7, backoff_base=0.5, backoff_max=9, dead_letter_queue="dead", destination="bank",
-        max_interruptions=3, max_deferrals=5, unique="task", dedup_period="day", priority=-7,
+        max_interruptions=3, max_deferrals=5, unique="task", unique_for="day", priority=-7,
         tenant="t", meta={"django": {"a": 1}},
     )  # fmt: skip
     sync(table.cursor)

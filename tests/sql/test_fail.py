@@ -250,3 +250,44 @@ def test_racing_retries_of_different_jobs_do_not_touch_each_other(sql: SqlClient
     jobs: list[Row] = [sql.started() for _ in range(3)]
     sql.fail(jobs[1])
     assert [sql.job(job.id).state for job in jobs] == ["executing", "retryable", "executing"]
+
+
+def test_an_entry_says_where_the_attempt_ran_and_for_how_long(sql: SqlClient) -> None:
+    job = sql.started()
+    sql.run("UPDATE stampeded_jobs SET claimed_at = claimed_at - interval '90 s' WHERE id = %s", job.id)
+    (entry,) = sql.failed(job).errors
+    assert entry["worker"] == str(sql.worker)
+    assert entry["node"] == sql.value("SELECT hostname FROM stampeded_workers WHERE id = %s", sql.worker)
+    assert 90 <= entry["duration_s"] < 3690
+
+
+def test_an_entry_names_no_node_where_the_worker_is_off_the_list_and_nothing_where_no_attempt_ran(sql: SqlClient) -> None:
+    job = sql.started()
+    sql.run("DELETE FROM stampeded_workers WHERE id = %s", sql.worker)
+    (entry,) = sql.failed(job).errors
+    assert entry["worker"] == str(job.claimed_by) and entry["node"] is None
+    waiting = sql.enqueue()
+    sql.call("stampeded_cancel", "q", waiting)
+    assert not {"worker", "node", "duration_s"} & set(sql.job(waiting).errors[0])
+
+
+def test_a_message_that_is_cut_short_keeps_its_trace_for_each_attempt(sql: SqlClient) -> None:
+    long = "ValueError: no\n" + "x" * 3900
+    job = sql.started()
+    sql.fail(job, error=long)
+    (job,) = sql.claim()
+    sql.fail(job, error="ValueError: short\n  File 1")
+    (job,) = sql.claim()
+    after = sql.failed(job, "throttled", error=long)
+    first, second, third = after.errors
+    assert first["message"] == long[:1000] and first["trace"] == "x" * 2000
+    assert "trace" not in second and "trace" not in third
+
+
+def test_the_ring_stays_small_whatever_goes_wrong(sql: SqlClient) -> None:
+    job = sql.started(max_attempts=30)
+    for number in range(15):
+        sql.fail(job, error=f"Error {number}\n" + "\U0001f600" * 4000)
+        (job,) = sql.claim()
+    assert len(job.errors) == 10
+    assert sql.value("SELECT pg_column_size(errors) FROM stampeded_jobs WHERE id = %s", job.id) < 40 * 4 * 1024

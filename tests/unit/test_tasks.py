@@ -2,11 +2,13 @@
 
 import asyncio
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
 from django_stampeded import registry
 from django_stampeded.exceptions import DuplicateTask, InvalidArguments, InvalidOption, UnknownTask
+from django_stampeded.results import EnqueuedJob
 from django_stampeded.tasks import Task, task, task_by_name
 
 
@@ -160,15 +162,30 @@ def test_positional_arguments_are_refused():
 
 
 def test_a_period_without_scope_and_a_dead_letter_to_itself_are_refused_when_enqueued():
-    made = task(queue_name="mail", dedup_period="day")(add)
-    with pytest.raises(InvalidOption, match="has a dedup_period without a scope: give it dedup or unique too."):
+    made = task(queue_name="mail", unique_for="day")(add)
+    with pytest.raises(InvalidOption, match="has unique_for without a scope: give it dedup or unique too."):
         made.enqueue(a=1)
     with pytest.raises(InvalidOption, match="dead_letter_queue of task '.*add' is its own queue: name another one."):
         task(add).using(queue_name="mail", dead_letter_queue="mail").enqueue(a=1)
 
 
+def test_replacing_takes_a_scope_and_no_jobs_to_wait_for():
+    made = task(on_conflict="replace")(add)
+    with pytest.raises(InvalidOption, match="has on_conflict without a scope: give it dedup or unique too."):
+        made.enqueue(a=1)
+    parent = EnqueuedJob(UUID(int=1), "default", "x", True)
+    with pytest.raises(InvalidOption, match="what a job waits for can't be replaced, so use on_conflict='keep'"):
+        made.using(dedup="x", depends_on=[parent]).enqueue(a=1)
+
+
+@pytest.mark.parametrize("option", ["retry_on", "discard_on", "backoff"])
+def test_the_retry_policy_belongs_to_the_function(option):
+    with pytest.raises(InvalidOption, match=f"{option} belongs to the function: set it with @task"):
+        task(add).using(**{option: OSError})
+
+
 def test_a_period_can_be_set_before_the_scope():
-    assert task(dedup_period="day")(add).using(dedup="x").dedup_period == "day"
+    assert task(unique_for="day")(add).using(dedup="x").unique_for == "day"
 
 
 def test_a_context_that_the_function_has_no_parameter_for_is_refused():

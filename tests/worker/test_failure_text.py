@@ -42,9 +42,8 @@ def storable(text):
     ids=["nul", "surrogate", "unprintable", "huge", "bytes", "empty", "exit", "group"],
 )
 def test_every_exception_has_a_storable_text(exc):
-    text = describe(caught(exc), "(note)")
+    text = describe(caught(exc))
     assert storable(text)
-    assert text.endswith("(note)")
     assert storable(headline(exc))
 
 
@@ -124,3 +123,36 @@ def test_the_same_error_has_the_same_text_but_for_numbers_and_ids():
 
 def test_clean_keeps_ordinary_text_of_any_language():
     assert clean("日本 👍 ü") == "日本 👍 ü"
+
+
+def test_notes_are_kept_and_what_is_no_text_among_them_left_out():
+    exc = ValueError("row 4")
+    exc.add_note("while importing a.csv")
+    exc.__notes__.append(b"bytes")
+    lines = describe(caught(exc)).splitlines()
+    assert lines[:2] == ["ValueError: row 4", "  note: while importing a.csv"]
+    exc.__notes__ = "no list"
+    assert storable(describe(exc))
+
+
+def test_each_exception_of_a_group_is_kept_with_its_place_and_its_notes_groups_within_it_too():
+    inner = caught(KeyError("inner"))
+    inner.add_note("the second file")
+    text = describe(caught(ExceptionGroup("outer", [ValueError("plain"), ExceptionGroup("nested", [inner])])))
+    assert "  - ValueError: plain" in text and "    - KeyError: 'inner'" in text
+    assert "note: the second file" in text
+    after = text[text.index("KeyError: 'inner'") :]
+    assert "in caught" in after and "raise exc" in after
+
+
+def test_of_a_large_group_the_first_are_kept_and_the_others_counted():
+    text = describe(caught(ExceptionGroup("many", [ValueError(n) for n in range(50)])))
+    assert storable(text)
+    assert "- ValueError: 4" in text and "- ValueError: 5" not in text and "(45 more left out)" in text
+
+
+def test_a_group_within_a_group_without_end_is_cut():
+    exc = caught(ValueError("innermost"))
+    for _ in range(300):
+        exc = ExceptionGroup("level", [exc])
+    assert storable(describe(caught(exc)))

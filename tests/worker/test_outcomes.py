@@ -7,7 +7,6 @@ import pytest
 from django_stampeded import Cancel, Discard, InvalidArguments, RetryIn, Snooze
 from django_stampeded.states import FailureKind
 from django_stampeded.worker.outcomes import (
-    Backoff,
     Failed,
     JobTimeout,
     Snoozed,
@@ -15,6 +14,7 @@ from django_stampeded.worker.outcomes import (
     of_exception,
     of_unknown_task,
 )
+from django_stampeded.worker.retry_policy import RetryPolicy
 
 
 def raised(exc, **kwargs):
@@ -75,22 +75,22 @@ def test_arguments_that_do_not_fit_are_unrecoverable_and_say_why():
 
 
 def test_a_back_off_that_fits_the_column_is_left_to_sql():
-    assert Backoff(base=32.0, longest=3600).delay_ms(3) is None
+    assert RetryPolicy(base=32.0, longest=3600).delay_ms(3, ValueError()) is None
 
 
 @pytest.mark.parametrize("attempt", [1, 2, 25, 1024, 32_767])
 def test_a_longer_back_off_is_drawn_by_the_worker_within_its_cap(attempt):
-    delay = Backoff(base=60.0, longest=3600).delay_ms(attempt)
+    delay = RetryPolicy(base=60.0, longest=3600).delay_ms(attempt, ValueError())
     assert 0 <= delay <= min(3_600_000, 60_000 * 2 ** (attempt - 1))
 
 
 def test_the_delay_of_a_task_with_a_long_back_off_goes_with_its_failure():
-    outcome = raised(ValueError(), attempt=2, backoff=Backoff(base=60.0, longest=3600))
+    outcome = raised(ValueError(), attempt=2, policy=RetryPolicy(base=60.0, longest=3600))
     assert 0 <= outcome.delay_ms <= 120_000
 
 
 def test_an_explicit_delay_wins_over_the_back_off():
-    assert raised(RetryIn(1), backoff=Backoff(base=60.0, longest=3600)).delay_ms == 1000
+    assert raised(RetryIn(1), policy=RetryPolicy(base=60.0, longest=3600)).delay_ms == 1000
 
 
 def test_an_unknown_task_is_put_off_ever_longer_and_never_beyond_ten_minutes():

@@ -26,6 +26,7 @@ from django_stampeded import (
     chain,
     enqueue,
     enqueue_many,
+    registry,
 )
 from tests.testapp import tasks
 from tests.worker.support import column, eventually, real_transactions, rows, states, value
@@ -89,7 +90,7 @@ def test_an_outcome_is_on_record_when_its_call_returns(puller):
     assert (column("state", lease), column("attempt", lease)) == ("available", 0)
     lease = one(puller)
     lease.fail("out of paper", retry_in=3600)
-    assert column("state", lease) == "retryable" and column("last_error", lease).startswith("out of paper\n")
+    assert column("state", lease) == "retryable" and column("last_error", lease) == "out of paper"
     assert value("SELECT scheduled_at > now() + interval '59 minutes' FROM stampeded_jobs WHERE id = %s", lease.id)
 
 
@@ -396,3 +397,14 @@ def test_a_task_by_name_reaches_a_puller_of_every_queue():
         lease = again(puller)
         assert lease.id == job.id and lease.args == {"path": "a.pdf"}
         lease.complete()
+
+
+def test_the_retry_policy_of_a_task_of_this_program_holds_unless_the_call_says_when(puller, monkeypatch):
+    task = registry.get(tasks.noop.name)
+    monkeypatch.setitem(task.__dict__, "discard_on", (ValueError,))
+    lease = one(puller)
+    lease.fail(ValueError("no"))
+    assert (column("state", lease), column("failure_kind", lease)) == ("discarded", "unrecoverable")
+    lease = one(puller)
+    lease.fail(ValueError("not yet"), retry_in=3600)
+    assert (column("state", lease), column("failure_kind", lease)) == ("retryable", "raised")

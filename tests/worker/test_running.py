@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 
@@ -76,7 +77,10 @@ def test_a_failing_job_is_retried_until_its_attempts_are_used_up(effects):
     assert error.startswith("ValueError: broken")
     assert "tests/testapp/tasks.py" in error
     assert "execution.py" not in error
-    assert "(worker " in error
+    errors = column("errors", job)
+    entries = json.loads(errors) if isinstance(errors, str) else errors
+    assert [entry["attempt"] for entry in entries] == [1, 2, 3]
+    assert all(entry["worker"] and entry["node"] and entry["duration_s"] >= 0 for entry in entries)
 
 
 def test_a_job_that_succeeds_at_last_is_completed(effects):
