@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from django_stampeded.batches import Batch
     from django_stampeded.chains import Chain, chain
+    from django_stampeded.declaring import task
     from django_stampeded.enqueueing import EnqueuedJob
     from django_stampeded.exceptions import (
         BatchFinished,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     )
     from django_stampeded.pulling.lease import Lease
     from django_stampeded.pulling.puller import Puller
-    from django_stampeded.tasks import Call, Task, aenqueue, aenqueue_many, enqueue, enqueue_many, task, task_by_name
+    from django_stampeded.tasks import Call, Task, aenqueue, aenqueue_many, enqueue, enqueue_many, task_by_name
     from django_stampeded.worker.context import JobContext, current_job
 
 __all__ = [
@@ -92,7 +93,7 @@ _ELSEWHERE = {
     "current_job": "worker.context",
     "enqueue": "tasks",
     "enqueue_many": "tasks",
-    "task": "tasks",
+    "task": "declaring",
     "task_by_name": "tasks",
 }
 

@@ -1,17 +1,16 @@
 """Tasks: functions that can be enqueued, and the options their jobs are enqueued with.
 
-Owns the public `task`, `Task`, `enqueue` and `task_by_name`. Checks the arguments (arguments.py) and options (options.py),
-then leaves the writing to enqueueing.py and the running to the worker.
+Owns the public `Task`, `enqueue` and `task_by_name`. Checks the arguments (arguments.py) and options (options.py), then
+leaves the writing to enqueueing.py and the running to the worker. Functions are made into tasks in declaring.py.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, Unpack
 from uuid import UUID
 
 from asgiref.sync import iscoroutinefunction, sync_to_async
@@ -21,35 +20,12 @@ from django_stampeded.arguments import Signature
 from django_stampeded.conf import settings
 from django_stampeded.encoding import encode
 from django_stampeded.enqueueing import Blueprint, Column, EnqueuedJob, insert, insert_many
-from django_stampeded.exceptions import InvalidArguments, InvalidOption, InvalidSchedule, UnknownTask
-from django_stampeded.options import LONGEST_BASE_MS, OF_ONE_JOB, OF_THE_FUNCTION, Options, checked
-from django_stampeded.timing import TIMETABLE_OPTIONS, Timetable, timetable
+from django_stampeded.exceptions import InvalidArguments, InvalidOption, UnknownTask
+from django_stampeded.options import LONGEST_BASE_MS, OF_THE_FUNCTION, Options, checked
+from django_stampeded.timing import TIMETABLE_OPTIONS, Timetable
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-ExceptionClasses = type[BaseException] | Iterable[type[BaseException]]
-
-
-class TaskOptions(Options, total=False):
-    """What `@task(...)` takes beyond what `Task.using()` can change."""
-
-    name: str
-    aliases: Iterable[str]
-    takes_context: bool
-    transactional: bool
-    retry_on: ExceptionClasses | None
-    discard_on: ExceptionClasses
-    backoff: Callable[[int, Exception], timedelta | float | None] | None
-    store_result: bool
-    result_ttl: timedelta | float
-    cron: str
-    every: timedelta | float
-    timezone: str
-    dst_policy: str
-    missed_policy: str
-    overlap_policy: str
-    jitter: timedelta | float
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,23 +262,6 @@ class Call:
         raise InvalidOption(f"{where} takes a task, or one with_args(...), not {type(value).__name__}.")
 
 
-@overload
-def task(func: Callable[P, R], /) -> Task[P, R]: ...
-@overload
-def task(**options: Unpack[TaskOptions]) -> Callable[[Callable[P, R]], Task[P, R]]: ...
-def task(func: Any = None, /, **options: Any) -> Any:
-    """Makes a Task of a function or `async def`, with or without options: see `Task` for them and their ranges.
-
-    Its name is the function's path, `shop.tasks.import_csv`, unless `name` gives another; what is stored with each job is
-    the name, so keep it, or list the old one in `aliases`. Raises InvalidOption, or DuplicateTask for a name in use.
-
-    Example: `@task(queue_name="imports", max_attempts=3)` above `def import_csv(path: str) -> None: ...`
-    """
-    if func is None:
-        return lambda function: _made(function, _checked_for_task(options))
-    return _made(func, {})
-
-
 def task_by_name(name: str) -> Task[..., Any]:
     """The registered task of that name or alias, or a Task for one that only another language's workers know.
 
@@ -342,36 +301,6 @@ async def aenqueue_many(task: str | Task[..., Any], many: Iterable[dict[str, Any
 
 def _task_of(task: str | Task[..., Any]) -> Task[..., Any]:
     return task if isinstance(task, Task) else task_by_name(task)
-
-
-def _checked_for_task(options: dict[str, Any]) -> dict[str, Any]:
-    for name in OF_ONE_JOB:
-        if name in options:
-            raise InvalidOption(f"{name} belongs to the jobs: give it with using({name}=...), not to @task.")
-    given = {name: options[name] for name in TIMETABLE_OPTIONS & options.keys()}
-    found = checked({name: value for name, value in options.items() if name not in given})
-    if given:
-        try:
-            found["timetable"] = timetable(**given)
-        except InvalidSchedule as exc:
-            raise InvalidOption(str(exc)) from None
-    return found
-
-
-def _made(func: Any, options: dict[str, Any]) -> Task[..., Any]:
-    if isinstance(func, Task) or not callable(func):
-        raise InvalidOption(f"@task goes above a function, not above {type(func).__name__}.")
-    if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
-        raise InvalidOption(f"{func.__qualname__} yields, so calling it runs nothing: make it a plain function.")
-    if "name" not in options:
-        if not hasattr(func, "__qualname__"):
-            raise InvalidOption(f"A {type(func).__name__} has no name of its own: give it one with @task(name=...).")
-        options |= checked({"name": f"{func.__module__}.{func.__qualname__}"})
-    made: Task[..., Any] = Task(name=options.pop("name"), func=func)._with(options)
-    _ = made.signature  # refuses a function that can't be called with named arguments
-    made.__dict__.update(__doc__=func.__doc__, __wrapped__=func, __module__=func.__module__)
-    registry.register(made)
-    return made
 
 
 def _columns(task: Task[..., Any]) -> list[Column]:

@@ -7,9 +7,10 @@ from uuid import UUID
 import pytest
 
 from django_stampeded import registry
+from django_stampeded.declaring import task
 from django_stampeded.exceptions import DuplicateTask, InvalidArguments, InvalidOption, UnknownTask
 from django_stampeded.results import EnqueuedJob
-from django_stampeded.tasks import Task, task, task_by_name
+from django_stampeded.tasks import Task, task_by_name
 
 
 @pytest.fixture(autouse=True)
