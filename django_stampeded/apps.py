@@ -19,7 +19,14 @@ class StampededConfig(AppConfig):
         super().import_models()
 
     def ready(self) -> None:
-        from django_stampeded import checks, inline, registry, scheduling, schema
+        from django_stampeded import (
+            actions,  # noqa: F401  # each process knows the task that does bulk operations
+            checks,
+            inline,
+            registry,
+            scheduling,
+            schema,
+        )
 
         schema.connect_migrate_lock(self)
         scheduling.connect(self)

@@ -96,21 +96,28 @@ class Signature:
 
         Raises InvalidArguments for an annotation that does not resolve or that no JSON value fits.
         """
-        known = [*self.named, *([self.rest] if self.rest else [])]
-        try:
-            hints = resolved(inspect.unwrap(self.func), known)
-        except Misfit as misfit:
-            raise InvalidArguments(f"Task {self.task!r} {misfit.reason}.") from None
         decoders = {}
-        for name in known:
-            hint = hints.get(name, Any)
-            if name in self.named and self.named[name].default is None:
-                hint = Optional[hint]  # noqa: UP045  # a hint that is a text has no |
+        for name, hint in self.hints.items():
             try:
                 decoders[name] = decoder_for(hint)
             except Misfit as misfit:
                 raise InvalidArguments(f"Task {self.task!r}: parameter {name!r} {misfit.reason}.", argument=name) from None
         return decoders
+
+    @functools.cached_property
+    def hints(self) -> dict[str, Any]:
+        """The annotation of each parameter, Any where it has none. Raises InvalidArguments for one that does not resolve."""
+        known = [*self.named, *([self.rest] if self.rest else [])]
+        try:
+            found = resolved(inspect.unwrap(self.func), known)
+        except Misfit as misfit:
+            raise InvalidArguments(f"Task {self.task!r} {misfit.reason}.") from None
+        hints = {}
+        for name in known:
+            hints[name] = found.get(name, Any)
+            if name in self.named and self.named[name].default is None:
+                hints[name] = Optional[hints[name]]  # noqa: UP045  # a hint that is a text has no |
+        return hints
 
 
 _POSITIONAL = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}

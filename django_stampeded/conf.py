@@ -104,6 +104,9 @@ class Settings:
         "Enqueueing asks the database routers instead, unless told with using=.",
     )
     DEFAULT_QUEUE: str = _setting("default", _text, "Queue of a task that names none.")
+    BULK_QUEUE: str | None = _setting(
+        None, _optional_text, "Queue of the jobs that do bulk operations of the admin. None: DEFAULT_QUEUE."
+    )
     THREADS: int = _setting(8, _whole(1, 1000), "Jobs that one worker process runs at a time.")
     PROCESSES: int = _setting(
         1, _whole(0, 1000), "Worker processes under one supervisor; 0 for none, everything in the process that is started."

@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_stampeded import zones
 from django_stampeded.batch_models import BatchDelta, Dependency, Progress, Result
+from django_stampeded.bulk_models import BulkOperation
 from django_stampeded.count_models import CountDelta, QueueCount, Sample, Tally
 from django_stampeded.exceptions import InvalidSchedule
 from django_stampeded.queue_models import ALL_QUEUES, QueueLimit, QueuePolicy, Start, Turn
@@ -28,26 +29,9 @@ from django_stampeded.timing import Timing, timing
 from django_stampeded.triggers import AppendOnly, KeepUpdatedAt
 
 __all__ = [
-    "ALL_QUEUES",
-    "AuditEntry",
-    "Batch",
-    "BatchDelta",
-    "CountDelta",
-    "CronOccurrence",
-    "Dependency",
-    "Job",
-    "QueueCount",
-    "QueueLimit",
-    "QueuePolicy",
-    "Progress",
-    "Result",
-    "Sample",
-    "Schedule",
-    "Start",
-    "Tally",
-    "Turn",
-    "Worker",
-]
+    "ALL_QUEUES", "AuditEntry", "Batch", "BatchDelta", "BulkOperation", "CountDelta", "CronOccurrence", "Dependency", "Job",
+    "Progress", "QueueCount", "QueueLimit", "QueuePolicy", "Result", "Sample", "Schedule", "Start", "Tally", "Turn", "Worker",
+]  # fmt: skip
 
 
 class UUID7(Func):
@@ -125,6 +109,9 @@ class Job(models.Model):
             ("cancel_job", _("Can cancel jobs")),
             ("run_job", _("Can run jobs now")),
             ("move_job", _("Can move jobs to another queue")),
+            ("prioritise_job", _("Can change the priority of jobs")),
+            ("edit_job", _("Can change the arguments of jobs")),
+            ("enqueue_job", _("Can enqueue jobs")),
         ]
 
     def __str__(self) -> str:

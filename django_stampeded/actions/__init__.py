@@ -6,9 +6,10 @@ somebody may do it is the surface's check; what it does to a job is decided in S
 """
 
 from django_stampeded.actions.audit import LONGEST_REASON, Actor
-from django_stampeded.actions.bulk import BULK_SECONDS, BulkReport, on_each
+from django_stampeded.actions.bulk import BULK_SECONDS, GOES_FOR, PARAMETER_OF, BulkReport, group, on_each, on_portion
+from django_stampeded.actions.bulk_operations import carry_on, expected, start, stop
+from django_stampeded.actions.editing import check_arguments, edit_and_retry, enqueue
 from django_stampeded.actions.jobs import (
-    ELIGIBLE,
     JOB_ACTIONS,
     Outcome,
     cancel,
@@ -16,8 +17,10 @@ from django_stampeded.actions.jobs import (
     discard,
     mark,
     move,
+    redrive,
     retry,
     run_now,
+    set_priority,
 )
 from django_stampeded.actions.policies import POLICY, change_limit, change_policy
 from django_stampeded.actions.queues import pause, prune, resume
@@ -25,37 +28,49 @@ from django_stampeded.actions.schedules import delete_schedule, pause_schedule, 
 from django_stampeded.actions.workers import stop_worker
 
 EVERY_ACTION = (
-    *JOB_ACTIONS, "pause", "resume", "change_policy", "change_limit", "make_schedule", "change_schedule", "pause_schedule",
-    "resume_schedule", "run_schedule", "delete_schedule", "prune", "stop_worker",
+    *JOB_ACTIONS, "edit", "enqueue", "bulk", "stop_bulk", "pause", "resume", "change_policy", "change_limit", "make_schedule",
+    "change_schedule", "pause_schedule", "resume_schedule", "run_schedule", "delete_schedule", "prune", "stop_worker",
 )  # fmt: skip
 """What stands in the audit's column of actions."""
 
 __all__ = [
     "BULK_SECONDS",
-    "ELIGIBLE",
     "EVERY_ACTION",
+    "GOES_FOR",
     "JOB_ACTIONS",
     "LONGEST_REASON",
+    "PARAMETER_OF",
     "POLICY",
     "Actor",
     "BulkReport",
     "Outcome",
     "cancel",
+    "carry_on",
     "change_limit",
     "change_policy",
+    "check_arguments",
     "delete",
     "delete_schedule",
     "discard",
+    "edit_and_retry",
+    "enqueue",
+    "expected",
+    "group",
     "mark",
     "move",
     "on_each",
+    "on_portion",
     "pause",
     "pause_schedule",
     "prune",
+    "redrive",
     "resume",
     "retry",
     "run_now",
     "run_schedule",
     "save_schedule",
+    "set_priority",
+    "start",
+    "stop",
     "stop_worker",
 ]

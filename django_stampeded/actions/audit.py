@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -40,10 +40,18 @@ def recorded(action: str, actor: Actor, using: str | None, queue: str | None = N
 
 def record(alias: str, action: str, actor: Actor, queue: str | None, job_id: UUID | None, **detail: Any) -> None:
     """Add the audit row; to be called inside the deed's transaction."""
+    _entry(actor, action, queue, job_id, detail).save(using=alias)
+
+
+def record_many(alias: str, action: str, actor: Actor, jobs: Iterable[tuple[str, UUID, Mapping[str, Any]]]) -> None:
+    """Add an audit row for each (queue, id, detail); to be called inside the deed's transaction."""
+    AuditEntry.objects.using(alias).bulk_create(_entry(actor, action, *job) for job in jobs)
+
+
+def _entry(actor: Actor, action: str, queue: str | None, job_id: UUID | None, detail: Mapping[str, Any]) -> AuditEntry:
     said = {name: value for name, value in detail.items() if value != ""}
-    AuditEntry.objects.using(alias).create(
-        actor=clean(actor.name) or "unknown", action=action, queue=queue, job_id=job_id, detail={"via": actor.via, **said}
-    )
+    name = clean(actor.name) or "unknown"
+    return AuditEntry(actor=name, action=action, queue=queue, job_id=job_id, detail={"via": actor.via, **said})
 
 
 def clean(text: str) -> str:

@@ -1,15 +1,26 @@
-"""The same act on many jobs: each in its own transaction, each with its own outcome, for a bounded time."""
+"""The same act on many jobs: one by one or a portion by one statement; each has its own outcome, none stops the others."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from django_stampeded.actions.audit import Actor
-from django_stampeded.actions.jobs import JOB_ACTIONS, Outcome
+from django.db import DatabaseError, connections, transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from django_stampeded import operator_functions
+from django_stampeded.actions.audit import Actor, record_many
+from django_stampeded.actions.jobs import JOB_ACTIONS, Outcome, refusal
+from django_stampeded.conf import settings
+from django_stampeded.functions import Changed
+from django_stampeded.insights.selection import Selection
+from django_stampeded.insights.walking import Group
+from django_stampeded.models import Job
+from django_stampeded.states import State
 
 BULK_SECONDS = 20.0
 SKIPS_KEPT = 100
@@ -94,3 +105,110 @@ def on_each(
             break
         report.add(act(queue, job_id, actor=actor, using=using, **parameters))
     return report
+
+
+_WAITING = (State.AVAILABLE, State.RETRYABLE)
+_RUNNING = (State.CLAIMED, State.EXECUTING)
+_FINAL = (State.COMPLETED, State.DISCARDED, State.CANCELLED)
+GOES_FOR: dict[str, tuple[State, ...]] = {
+    "retry": (State.RETRYABLE, State.DISCARDED, State.CANCELLED),
+    "run_now": _WAITING,
+    "cancel": (*_WAITING, *_RUNNING),
+    "discard": (*_WAITING, *_RUNNING),
+    "move": _WAITING,
+    "set_priority": _WAITING,
+    "delete": (*_WAITING, *_FINAL),
+}
+"""The states of the jobs that somebody means by "all". Completed jobs are run again one by one only."""
+PARAMETER_OF = {"cancel": "reason", "discard": "reason", "move": "to", "set_priority": "priority"}
+"""What an act takes besides the job."""
+
+
+def group(action: str, selection: Selection, parameters: Mapping[str, Any]) -> Group:
+    """Those jobs of a selection that an act on all of them goes for. Raises KeyError where there is no such act on many."""
+    also = Q()
+    if action == "run_now":
+        also = Q(scheduled_at__gt=Now())
+    elif action == "move":
+        also = ~Q(queue=parameters["to"])
+    elif action == "set_priority":
+        also = ~Q(priority=parameters["priority"])
+    return Group(selection, GOES_FOR[action], also)
+
+
+def on_portion(
+    action: str,
+    jobs: Sequence[tuple[str, UUID]],
+    *,
+    actor: Actor,
+    using: str | None = None,
+    detail: Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> BulkReport:
+    """Do the same to some hundred jobs in the transaction in progress or one of its own; what can't be done so, one by one.
+
+    Args:
+        action: a name in GOES_FOR.
+        jobs: (queue, id) of each.
+        actor: who does it.
+        using: database alias; the setting DATABASE when None.
+        detail: what the audit row of each job says besides.
+        parameters: what the act takes, by the name in PARAMETER_OF.
+
+    Returns:
+        How many were changed and how many not, with reasons.
+
+    Example:
+        >>> on_portion("cancel", [("mail", first), ("mail", second)], actor=Actor("ann"), reason="").done
+        2
+    """
+    alias = using or settings.DATABASE
+    report = BulkReport()
+    try:
+        with transaction.atomic(using=alias):
+            held = _held(jobs, alias)
+            fitting = []
+            for job in held:
+                if why := refusal(action, job, parameters):
+                    report.add(Outcome(job.queue, job.pk, False, job.state, "", why))
+                else:
+                    fitting.append((job.queue, job.pk))
+            changed = _changed(action, fitting, parameters, alias)
+            record_many(alias, action, actor, _audited(fitting, changed, {**(detail or {}), **parameters}))
+    except DatabaseError as error:
+        if (getattr(error.__cause__, "sqlstate", None) or "08")[:2] in {"08", "57"}:
+            raise  # a lost connection is no answer about a job
+        return on_each(action, jobs, actor=actor, seconds=float("inf"), using=alias, **parameters)
+    for queue, job_id in fitting:
+        if job_id in changed:
+            report.add(Outcome(parameters.get("to", queue), job_id, True, changed[job_id].was, changed[job_id].now_state))
+    known = {job.pk for job in held}
+    left = [pair for pair in jobs if pair[1] not in known or (pair[1] not in changed and pair in fitting)]
+    report.merge(on_each(action, left, actor=actor, seconds=float("inf"), using=alias, **parameters))
+    return report
+
+
+def _held(jobs: Sequence[tuple[str, UUID]], alias: str) -> list[Job]:
+    """Those of the jobs whose rows nobody holds, locked; by queue and id, so that two such acts can't wait for each other."""
+    rows = Job.objects.using(alias).filter(queue__in={queue for queue, _ in jobs}, pk__in=[job_id for _, job_id in jobs])
+    needed = rows.only("queue", "state", "attempt", "max_attempts", "source_id", "source_queue")
+    return list(needed.order_by("queue", "id").select_for_update(skip_locked=True))
+
+
+def _changed(action: str, jobs: Sequence[tuple[str, UUID]], parameters: Mapping[str, Any], alias: str) -> dict[UUID, Changed]:
+    if not jobs:
+        return {}
+    name = PARAMETER_OF.get(action)
+    values = [parameters.get(name) or None if name == "reason" else parameters[name]] if name else []
+    with connections[alias].cursor() as cursor:
+        return operator_functions.on_many(cursor, action, jobs, *values)
+
+
+def _audited(
+    jobs: Sequence[tuple[str, UUID]], changed: Mapping[UUID, Changed], detail: Mapping[str, Any]
+) -> list[tuple[str, UUID, dict[str, Any]]]:
+    return [
+        (queue, job_id, {"was": changed[job_id].was, "now": changed[job_id].now_state, **detail})
+        for queue, job_id in jobs
+        if job_id in changed
+    ]

@@ -1,4 +1,4 @@
-"""What an operator may do to one job: retry, run now, cancel, discard, move, delete.
+"""What an operator may do to one job: retry, run now, cancel, discard, move, set its priority, delete, redrive.
 
 Each calls one SQL function under the job's row lock and leaves one audit row. An act that does not fit the job as it is
 changes nothing and gives an outcome that says why, so that a list of jobs never stops at a bad one.
@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.db import DatabaseError, connections, transaction
-from django.db.models import Q
-from django.db.models.functions import Now
 from django.utils.translation import gettext
 
-from django_stampeded import functions
+from django_stampeded import functions, operator_functions
 from django_stampeded.actions.audit import Actor, clean, record
 from django_stampeded.conf import settings
 from django_stampeded.models import Job
@@ -48,8 +47,13 @@ class Outcome:
     reason: str = ""
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """The act does not fit the job as it is now; the text says why. Rolls the transaction back, leaves no audit row."""
+
+
+def refusal(action: str, job: Job, parameters: Mapping[str, Any]) -> str:
+    """Why an act does not fit a job as it is, one sentence in the active language; empty where it does."""
+    return _RULES[action](job, parameters)
 
 
 def retry(queue: str, job_id: UUID, *, actor: Actor, seen: str = "", using: str | None = None) -> Outcome:
@@ -69,26 +73,12 @@ def retry(queue: str, job_id: UUID, *, actor: Actor, seen: str = "", using: str 
         >>> retry("mail", job_id, actor=Actor("ann")).now
         'available'
     """
-
-    def act(cursor: Any, job: Job) -> functions.Changed | None:
-        if job.state in RUNNING:
-            raise _Refused(gettext("it is running; cancel it first if it must start over"))
-        if job.state == State.AVAILABLE and job.attempt < job.max_attempts:
-            raise _Refused(gettext("it waits to run already"))
-        return functions.retry(cursor, queue, job_id)
-
-    return _on_job("retry", queue, job_id, act, actor, seen=seen, using=using)
+    return on_job("retry", queue, job_id, functions.retry, actor, seen=seen, using=using)
 
 
 def run_now(queue: str, job_id: UUID, *, actor: Actor, seen: str = "", using: str | None = None) -> Outcome:
     """Make a waiting job due now instead of at its scheduled time; parameters as for `retry`."""
-
-    def act(cursor: Any, job: Job) -> functions.Changed | None:
-        if job.state not in WAITING:
-            raise _Refused(gettext("only a waiting job can be run now; this one is %(state)s") % {"state": job.state})
-        return functions.run_now(cursor, queue, job_id)
-
-    return _on_job("run_now", queue, job_id, act, actor, seen=seen, using=using)
+    return on_job("run_now", queue, job_id, functions.run_now, actor, seen=seen, using=using)
 
 
 def cancel(queue: str, job_id: UUID, *, actor: Actor, reason: str = "", seen: str = "", using: str | None = None) -> Outcome:
@@ -98,22 +88,16 @@ def cancel(queue: str, job_id: UUID, *, actor: Actor, reason: str = "", seen: st
         reason: why, kept with the job; cut to LONGEST_REASON characters.
         other parameters: as for `retry`.
     """
-
-    def act(cursor: Any, job: Job) -> functions.Changed | None:
-        _refuse_final(job)
-        return functions.cancel(cursor, queue, job_id, clean(reason) or None)
-
-    return _on_job("cancel", queue, job_id, act, actor, seen=seen, using=using, reason=clean(reason))
+    why = clean(reason)
+    act = partial(functions.cancel, reason=why or None)
+    return on_job("cancel", queue, job_id, act, actor, seen=seen, using=using, reason=why)
 
 
 def discard(queue: str, job_id: UUID, *, actor: Actor, reason: str = "", seen: str = "", using: str | None = None) -> Outcome:
     """Give a job up that is not final, with its dead letter if it is to have one; parameters as for `cancel`."""
-
-    def act(cursor: Any, job: Job) -> functions.Failed | None:
-        _refuse_final(job)
-        return functions.discard(cursor, queue, job_id, clean(reason) or None)
-
-    return _on_job("discard", queue, job_id, act, actor, seen=seen, using=using, reason=clean(reason))
+    why = clean(reason)
+    act = partial(functions.discard, reason=why or None)
+    return on_job("discard", queue, job_id, act, actor, seen=seen, using=using, reason=why)
 
 
 def move(queue: str, job_id: UUID, to: str, *, actor: Actor, seen: str = "", using: str | None = None) -> Outcome:
@@ -123,27 +107,42 @@ def move(queue: str, job_id: UUID, to: str, *, actor: Actor, seen: str = "", usi
         to: the other queue, 1 to 255 characters.
         other parameters: as for `retry`.
     """
+    return on_job("move", queue, job_id, partial(functions.move, to=to), actor, seen=seen, using=using, to=to)
 
-    def act(cursor: Any, job: Job) -> functions.Changed | None:
-        if not to or len(to) > 255 or "\x00" in to:
-            raise _Refused(gettext("a queue's name has 1 to 255 characters"))
-        if to == queue:
-            raise _Refused(gettext("it is in that queue already"))
-        _refuse_running(job)
-        return functions.move(cursor, queue, job_id, to)
 
-    return _on_job("move", queue, job_id, act, actor, seen=seen, using=using, to=to)
+def set_priority(queue: str, job_id: UUID, priority: int, *, actor: Actor, seen: str = "", using: str | None = None) -> Outcome:
+    """Give a waiting job another priority.
+
+    Args:
+        priority: -32768 to 32767; lower runs first.
+        other parameters: as for `retry`.
+    """
+    act = partial(operator_functions.set_priority, priority=priority)
+    return on_job("set_priority", queue, job_id, act, actor, seen=seen, using=using, priority=priority)
 
 
 def delete(queue: str, job_id: UUID, *, actor: Actor, seen: str = "", using: str | None = None) -> Outcome:
     """Remove a job that is not running, for good; parameters as for `retry`."""
 
-    def act(cursor: Any, job: Job) -> functions.Changed | None:
-        _refuse_running(job)
+    def act(cursor: Any, queue: str, job_id: UUID) -> functions.Changed | None:
         was = functions.delete(cursor, queue, job_id)
         return None if was is None else functions.Changed(was, "")
 
-    return _on_job("delete", queue, job_id, act, actor, seen=seen, using=using)
+    return on_job("delete", queue, job_id, act, actor, seen=seen, using=using)
+
+
+def redrive(queue: str, job_id: UUID, *, actor: Actor, seen: str = "", using: str | None = None) -> Outcome:
+    """Put a dead letter back into the queue that it came from, due now; parameters as for `retry`."""
+    alias = using or settings.DATABASE
+    letter = Job.objects.using(alias).filter(queue=queue, pk=job_id).values_list("source_queue", flat=True)
+    to = "" if "\x00" in queue else letter.first() or ""
+
+    def act(cursor: Any, queue: str, job_id: UUID) -> functions.Changed | None:
+        moved = functions.move(cursor, queue, job_id, to)
+        again = functions.retry(cursor, to, job_id) if moved else None
+        return None if moved is None or again is None else functions.Changed(moved.was, again.now_state)
+
+    return on_job("redrive", queue, job_id, act, actor, seen=seen, using=using, to=to)
 
 
 JobAction = Callable[..., Outcome]
@@ -153,34 +152,24 @@ JOB_ACTIONS: dict[str, JobAction] = {
     "cancel": cancel,
     "discard": discard,
     "move": move,
+    "set_priority": set_priority,
     "delete": delete,
+    "redrive": redrive,
 }
 
 
-ELIGIBLE = {
-    "retry": Q(state=State.RETRYABLE) | Q(state__in=(State.DISCARDED, State.CANCELLED)),
-    "run_now": Q(state__in=WAITING, scheduled_at__gt=Now()),
-    "cancel": Q(state__in=WAITING) | Q(state__in=RUNNING),
-    "discard": Q(state__in=WAITING) | Q(state__in=RUNNING),
-    "move": Q(state__in=WAITING),
-    "delete": Q(state__in=WAITING) | Q(state__in=FINAL),
-}
-"""Which of the jobs that somebody means by "all" an action goes for, said so that partial indexes serve it. Completed
-jobs are run again one by one only."""
-
-
-def _on_job(
+def on_job(
     action: str,
     queue: str,
     job_id: UUID,
-    act: Callable[[Any, Job], Any],
+    act: Callable[..., Any],
     actor: Actor,
     *,
-    seen: str,
-    using: str | None,
+    seen: str = "",
+    using: str | None = None,
     **detail: Any,
 ) -> Outcome:
-    """Lock the job, do it, write the audit row, commit; or say in one sentence why not."""
+    """Lock the job, do `act(cursor, queue, job_id)`, write the audit row, commit; or say in one sentence why not."""
     alias = using or settings.DATABASE
     state = ""
     try:
@@ -188,14 +177,16 @@ def _on_job(
             job = _locked(queue, job_id, alias)
             state = job.state
             if seen and seen != mark(job):
-                raise _Refused(gettext("it has changed since it was shown; look at it again"))
+                raise Refused(gettext("it has changed since it was shown; look at it again"))
+            if why := refusal(action, job, detail):
+                raise Refused(why)
             with connections[alias].cursor() as cursor:
-                changed = act(cursor, job)
+                changed = act(cursor, queue, job_id)
             if changed is None:
-                raise _Refused(gettext("it is %(state)s, which does not allow that") % {"state": state})
+                raise Refused(gettext("it is %(state)s, which does not allow that") % {"state": state})
             record(alias, action, actor, queue, job_id, was=state, now=changed.now_state, **detail)
-    except _Refused as refusal:
-        return Outcome(queue, job_id, False, state, "", str(refusal))
+    except Refused as refused:
+        return Outcome(queue, job_id, False, state, "", str(refused))
     except DatabaseError as error:
         return Outcome(queue, job_id, False, state, "", _sentence(error, action, job_id))
     return Outcome(detail.get("to", queue), job_id, True, state, changed.now_state)
@@ -218,18 +209,65 @@ def _locked(queue: str, job_id: UUID, alias: str) -> Job:
         if job is not None:
             return job
         if not rows.exists():
-            raise _Refused(gettext("there is no such job in queue “%(queue)s”") % {"queue": queue})
-    raise _Refused(gettext("a transaction holds it; try again in a moment"))
+            raise Refused(gettext("there is no such job in queue “%(queue)s”") % {"queue": queue})
+    raise Refused(gettext("a transaction holds it; try again in a moment"))
 
 
-def _refuse_final(job: Job) -> None:
-    if job.state in FINAL:
-        raise _Refused(gettext("it is %(state)s already") % {"state": job.state})
-
-
-def _refuse_running(job: Job) -> None:
+def _retry_rule(job: Job, parameters: Mapping[str, Any]) -> str:
     if job.state in RUNNING:
-        raise _Refused(gettext("it is running; cancel it first"))
+        return gettext("it is running; cancel it first if it must start over")
+    if job.state == State.AVAILABLE and job.attempt < job.max_attempts:
+        return gettext("it waits to run already")
+    return ""
+
+
+def _waiting_rule(job: Job, parameters: Mapping[str, Any]) -> str:
+    if job.state in WAITING:
+        return ""
+    return gettext("only a waiting job can be changed like that; this one is %(state)s") % {"state": job.state}
+
+
+def _priority_rule(job: Job, parameters: Mapping[str, Any]) -> str:
+    priority = parameters["priority"]
+    if not isinstance(priority, int) or not -(2**15) <= priority < 2**15:
+        return gettext("a priority is a whole number from -32768 to 32767")
+    return _waiting_rule(job, parameters)
+
+
+def _not_final_rule(job: Job, parameters: Mapping[str, Any]) -> str:
+    return gettext("it is %(state)s already") % {"state": job.state} if job.state in FINAL else ""
+
+
+def _not_running_rule(job: Job, parameters: Mapping[str, Any]) -> str:
+    return gettext("it is running; cancel it first") if job.state in RUNNING else ""
+
+
+def _move_rule(job: Job, parameters: Mapping[str, Any]) -> str:
+    to = parameters["to"]
+    if not to or len(to) > 255 or "\x00" in to:
+        return gettext("a queue's name has 1 to 255 characters")
+    if to == job.queue:
+        return gettext("it is in that queue already")
+    return _not_running_rule(job, parameters)
+
+
+def _redrive_rule(job: Job, parameters: Mapping[str, Any]) -> str:
+    if job.source_id is None or not job.source_queue:
+        return gettext("it is no dead letter")
+    return _move_rule(job, parameters)
+
+
+_RULES: dict[str, Callable[[Job, Mapping[str, Any]], str]] = {
+    "retry": _retry_rule,
+    "run_now": _waiting_rule,
+    "cancel": _not_final_rule,
+    "discard": _not_final_rule,
+    "move": _move_rule,
+    "set_priority": _priority_rule,
+    "delete": _not_running_rule,
+    "redrive": _redrive_rule,
+    "edit": _not_running_rule,
+}
 
 
 def _sentence(error: DatabaseError, action: str, job_id: UUID) -> str:

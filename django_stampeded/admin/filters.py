@@ -84,6 +84,38 @@ class TaskFilter(JobFilter):
             yield task, _short(task)
 
 
+class TenantFilter(JobFilter):
+    title = _("tenant")
+    parameter_name = "tenant"
+
+    def entries(self, request: HttpRequest) -> Iterator[tuple[str, object]]:
+        for tenant in insights.recent_tenants(self.alias):
+            yield tenant, _short(tenant)
+
+
+class SinceFilter(JobFilter):
+    """Also takes a moment in ISO 8601 from a link."""
+
+    title = _("time")
+    parameter_name = "since"
+
+    def entries(self, request: HttpRequest) -> Iterator[tuple[str, object]]:
+        yield "15m", _("last 15 minutes")
+        yield "1h", _("last hour")
+        yield "24h", _("last 24 hours")
+        yield "7d", _("last 7 days")
+
+
+class UntilFilter(JobFilter):
+    """Chosen by a link; shown only while it is in force."""
+
+    title = _("until")
+    parameter_name = "until"
+
+    def entries(self, request: HttpRequest) -> Iterator[tuple[str, object]]:
+        return iter(())
+
+
 class FailureKindFilter(JobFilter):
     title = _("failure")
     parameter_name = "failure_kind"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from django.contrib.admin.utils import unquote
+from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
 from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
@@ -16,12 +16,17 @@ from django.template.response import TemplateResponse
 from django.utils.translation import gettext
 
 from django_stampeded import actions, insights
-from django_stampeded.admin.operations import JobOperations
+from django_stampeded.admin.bulk import BulkPage
+from django_stampeded.admin.edit_page import EditPage
 from django_stampeded.models import Job
+from django_stampeded.states import FINAL
 
 
-class JobPage(JobOperations):
+class JobPage(EditPage, BulkPage):
     """Replaces the admin's change form by a page to look at, with buttons."""
+
+    class Media:
+        js = ("stampeded/live.js",)
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -33,6 +38,8 @@ class JobPage(JobOperations):
         job = self.get_object(request, unquote(object_id))
         if job is None:
             return self.missing(request, gettext("This job"))
+        if "live" in request.GET:
+            return self._live(request, job)
         context = {
             **self.admin_site.each_context(request),
             **self._facts_context(job),
@@ -42,21 +49,45 @@ class JobPage(JobOperations):
             "seen": actions.mark(job),
             "buttons": self.buttons(request, job),
             "history": insights.acts_on(job.pk, using=self.alias),
+            "may_edit": self.may_edit(request, job),
             "media": self.media,
             **(extra_context or {}),
         }
         request.current_app = self.admin_site.name
         return TemplateResponse(request, "stampeded/admin/job.html", context)
 
+    def _live(self, request: HttpRequest, job: Job) -> HttpResponse:
+        """The part of the page that changes while somebody looks at it."""
+        context = {"facts": insights.facts(job, using=self.alias), "ended": job.state in FINAL}
+        return TemplateResponse(request, "stampeded/admin/job_live.html", context)
+
     def _facts_context(self, job: Job) -> dict[str, Any]:
         facts = insights.facts(job, using=self.alias)
         return {
             "facts": facts,
+            "ended": job.state in FINAL,
+            "timeline": insights.timeline(facts),
+            "kin": self._kin(insights.relations(job, using=self.alias)),
+            "cluster": f"{self.url('changelist')}?fingerprint={facts.fingerprint}" if facts.fingerprint else "",
             "arguments": pretty(facts.args),
             "meta": pretty(facts.meta) if facts.meta else "",
             "checkpoint": pretty(facts.checkpoint) if facts.checkpoint is not None else "",
             "rows": self._rows(facts),
         }
+
+    def _kin(self, found: insights.Relations) -> list[tuple[Any, ...]]:
+        """(label, link, task, state) of each job that belongs with this one, and its batch."""
+        named = [
+            *((gettext("Waits for"), each) for each in found.parents),
+            *((gettext("Waited for by"), each) for each in found.children),
+            *((gettext("Dead letter"), each) for each in found.letters),
+            *([(gettext("Dead letter of"), found.source)] if found.source else []),
+        ]
+        kin: list[tuple[Any, ...]] = [(label, self.job_link(each.id), each.task, each.state) for label, each in named]
+        if found.batch_id:
+            batch = self.link("batch_change", found.batch_name or found.batch_id, quote(found.batch_id))
+            kin.append((gettext("Batch"), batch, "", ""))
+        return kin
 
     def _rows(self, facts: insights.JobFacts) -> list[tuple[str, Any]]:
         """The plain facts, in the order of a job's life; what has not happened is left out."""
@@ -83,7 +114,6 @@ class JobPage(JobOperations):
             (gettext("Dead-letter queue"), facts.dead_letter_queue),
         ]
         if facts.source_id:
-            rows.append((gettext("Dead letter of"), self.job_link(facts.source_id)))
             rows.append((gettext("Source queue"), facts.source_queue))
             rows.append((gettext("Attempts at the source"), facts.source_attempts))
         return [(label, value) for label, value in rows if value is not None and value != ""]

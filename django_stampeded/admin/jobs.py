@@ -10,10 +10,9 @@ from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import ChangeList
-from django.core.paginator import InvalidPage, Paginator
+from django.contrib.admin.views.main import PAGE_VAR, ChangeList
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern
 from django.utils import timezone
 from django.utils.html import format_html
@@ -22,34 +21,30 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from django_stampeded import insights
+from django_stampeded.admin.enqueue_page import EnqueuePage
 from django_stampeded.admin.errors_page import ErrorsPage
 from django_stampeded.admin.filters import (
     FailureKindFilter,
     FingerprintFilter,
     JobFilter,
     QueueFilter,
+    SinceFilter,
     StateFilter,
     TaskFilter,
+    TenantFilter,
+    UntilFilter,
     counts_of,
 )
 from django_stampeded.admin.job_page import JobPage
-from django_stampeded.admin.pages import REACH, FixedChangeList
+from django_stampeded.admin.pages import FixedChangeList
 from django_stampeded.models import Job
 from django_stampeded.states import FINAL, RUNNING, WAITS_UNTIL
 
 
-class KnownCountPaginator(Paginator):
-    """Pages over rows whose number is known beforehand."""
-
-    def __init__(self, rows: Any, per_page: int, known: int) -> None:
-        super().__init__(rows, per_page)
-        self.count = min(known, REACH)
-
-
 class JobChangeList(FixedChangeList):
-    """The jobs of one selection, newest first."""
+    """One page of the jobs of one selection; the next one begins behind the last job of this one, however deep that is."""
 
-    selected: insights.Selected
+    page: insights.Page
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
         specs, self.has_filters, unknown, _duplicates, self.has_active_filters = self.get_filters(request)
@@ -58,56 +53,66 @@ class JobChangeList(FixedChangeList):
         if unknown:
             raise IncorrectLookupParameters
         chosen = {str(spec.parameter_name): spec.value() or "" for spec in cast("list[JobFilter]", specs)}
-        selection = insights.Selection(**chosen, text=self.query)
-        self.selected = insights.select(selection, self.alias, counts_of(request, self.alias))
-        return self.selected.jobs
+        self.selection = insights.Selection(**chosen, text=self.query)
+        return Job.objects.using(self.alias).none()  # get_results reads the page
 
     def get_results(self, request: HttpRequest) -> None:
-        pages = KnownCountPaginator(self.queryset, self.list_per_page, self.selected.total)
-        self.paginator = pages
-        self.result_count = self.selected.total
-        self.full_result_count = insights.total(counts_of(request, self.alias))
-        self.show_full_result_count = True
+        counts = counts_of(request, self.alias)
+        cursor = request.GET.get(PAGE_VAR, "")
+        found = insights.page(self.selection, self.alias, cursor=cursor, size=self.list_per_page, counts=counts)
+        self.page = found
+        self.result_list = found.jobs
+        more = bool(found.older or found.newer)
+        self.result_count = len(found.jobs) + more if found.total is None else found.total
+        self.full_result_count = insights.total(counts) if found.total is not None else self.result_count
+        self.show_full_result_count = found.total is not None
         self.show_admin_actions = True
-        self.can_show_all = pages.count <= self.list_max_show_all
-        self.multi_page = pages.count > self.list_per_page
-        if self.show_all and self.can_show_all:
-            self.result_list = self.queryset._clone()
-            return
-        try:
-            self.result_list = pages.page(self.page_num).object_list
-        except InvalidPage:
-            raise IncorrectLookupParameters from None
+        self.can_show_all = self.multi_page = False
+
+    @property
+    def older_url(self) -> str:
+        """The next page, empty where this is the last."""
+        return self.get_query_string({PAGE_VAR: self.page.older}) if self.page.older else ""
+
+    @property
+    def newer_url(self) -> str:
+        """The page before, empty where this is the first."""
+        return self.get_query_string({PAGE_VAR: self.page.newer}) if self.page.newer else ""
 
     @property
     def note(self) -> str:
         """What the reader must know about the rows shown."""
-        if self.selected.searched is not None:
-            words = gettext("Looked for among the newest %(count)d jobs; choose a state or a queue to look further back.")
-            return words % {"count": self.selected.searched}
-        if self.selected.total > REACH:
-            words = gettext("The newest %(count)d can be paged through; choose a state or a queue to look further back.")
-            return words % {"count": REACH}
-        return ""
+        if self.page.searched is None:
+            return ""
+        words = gettext(
+            "No index serves all of this, so that a page looks at %(count)d jobs: go on to the next one to look further."
+        )
+        return words % {"count": self.page.searched}
 
 
-class JobAdmin(JobPage, ErrorsPage):
+class JobAdmin(JobPage, ErrorsPage, EnqueuePage):
     """Jobs: list, search, pages, and what may be done to them."""
 
     change_list_template = "stampeded/admin/jobs.html"
     list_display = ("short_id", "task_name", "queue_name", "state_name", "attempts", "when", "failure", "enqueued")
     list_display_links = ("short_id",)
-    list_filter = (StateFilter, QueueFilter, TaskFilter, FailureKindFilter, FingerprintFilter)
+    list_filter = (
+        StateFilter, QueueFilter, TaskFilter, TenantFilter, FailureKindFilter, SinceFilter, UntilFilter, FingerprintFilter,
+    )  # fmt: skip
     list_per_page = 50
-    list_max_show_all = 200
     search_fields = ("id",)
-    search_help_text = _("An id, argument=value, or a part of the task's name or of the error.")
+    search_help_text = _("An id, argument:value, or a part of the task's name or of the error.")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return JobChangeList
 
     def get_urls(self) -> list[URLPattern]:
-        return [*self.error_urls(), *self.operation_urls(), *super().get_urls()]
+        own = [*self.error_urls(), *self.bulk_urls(), *self.enqueue_urls(), *self.edit_urls(), *self.operation_urls()]
+        return [*own, *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        links = {"may_enqueue": self.allows(request, "enqueue_job"), "bulk_acts": self.bulk_acts(request)}
+        return super().changelist_view(request, {**links, **(extra_context or {})})
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Job | None:
         job_id: UUID | None = insights.parse_id(object_id)

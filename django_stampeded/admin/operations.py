@@ -1,6 +1,7 @@
 """What the admin's buttons and list actions do to jobs: permission, confirmation, the operator service, the message.
 
-Every path is a POST and checks the permission on the server, whatever the page showed. What an act does is `actions`' part.
+Every path is a POST and checks the permission on the server, whatever the page showed. What an act does is `actions`' part;
+acts on everything that a list means are bulk operations (bulk.py).
 """
 
 from __future__ import annotations
@@ -22,12 +23,11 @@ from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from django_stampeded import insights
-from django_stampeded.actions import ELIGIBLE, JOB_ACTIONS, BulkReport, on_each
+from django_stampeded.actions import JOB_ACTIONS, BulkReport, on_each
 from django_stampeded.admin.pages import ReadingAdmin
 from django_stampeded.models import Job
 from django_stampeded.states import FINAL, RUNNING, WAITING
 
-MOST_AT_ONCE = 10_000
 SKIPS_SHOWN = 10
 
 
@@ -40,33 +40,40 @@ class Operation:
         label: the button's words.
         permission: the codename that allows it.
         states: states in which the button is offered; the final word is the operator service's.
-        asks_reason: offers a field for the reason.
-        asks_queue: needs another queue's name.
+        asks: the parameter that it takes: ``reason``, ``to`` or ``priority``.
         grave: can't be undone by another button, so that it is confirmed first.
+        letters: offered for dead letters only.
     """
 
     name: str
     label: Any
     permission: str
     states: frozenset[Any]
-    asks_reason: bool = False
-    asks_queue: bool = False
+    asks: str = ""
     grave: bool = False
+    letters: bool = False
 
     @property
-    def asks(self) -> bool:
+    def opens(self) -> bool:
         """Whether the button opens a small form instead of acting at once."""
-        return self.asks_reason or self.asks_queue or self.grave
+        return bool(self.asks) or self.grave
+
+    @property
+    def must_ask(self) -> bool:
+        """Whether it can't be done before somebody has answered."""
+        return self.grave or self.asks in {"to", "priority"}
 
 
 OPERATIONS = {
     operation.name: operation
     for operation in (
         Operation("retry", _("Retry"), "retry_job", FINAL | {"retryable"}),
+        Operation("redrive", _("Back to its source queue"), "move_job", WAITING | FINAL, letters=True),
         Operation("run_now", _("Run now"), "run_job", WAITING),
-        Operation("cancel", _("Cancel"), "cancel_job", WAITING | RUNNING, asks_reason=True),
-        Operation("discard", _("Discard"), "discard_job", WAITING | RUNNING, asks_reason=True),
-        Operation("move", _("Move"), "move_job", WAITING | FINAL, asks_queue=True),
+        Operation("cancel", _("Cancel"), "cancel_job", WAITING | RUNNING, asks="reason"),
+        Operation("discard", _("Discard"), "discard_job", WAITING | RUNNING, asks="reason"),
+        Operation("move", _("Move"), "move_job", WAITING | FINAL, asks="to"),
+        Operation("set_priority", _("Set priority"), "prioritise_job", WAITING, asks="priority"),
         Operation("delete", _("Delete"), "delete_job", WAITING | FINAL, grave=True),
     )
 }
@@ -75,7 +82,9 @@ OPERATIONS = {
 class JobOperations(ReadingAdmin):
     """The operations, as buttons of a job's page and as actions of the list."""
 
-    actions = ("retry_jobs", "run_jobs_now", "cancel_jobs", "discard_jobs", "delete_jobs")
+    actions = (
+        "retry_jobs", "run_jobs_now", "cancel_jobs", "discard_jobs", "move_jobs", "set_priority_of_jobs", "delete_jobs",
+    )  # fmt: skip
 
     def operation_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.operate_view)
@@ -93,36 +102,52 @@ class JobOperations(ReadingAdmin):
     def has_discard_permission(self, request: HttpRequest) -> bool:
         return self.allows(request, "discard_job")
 
+    def has_move_permission(self, request: HttpRequest) -> bool:
+        return self.allows(request, "move_job")
+
+    def has_prioritise_permission(self, request: HttpRequest) -> bool:
+        return self.allows(request, "prioritise_job")
+
     def has_remove_permission(self, request: HttpRequest) -> bool:
         # Not "delete": that one would open Django's own delete page, which would go round the operator service.
         return self.allows(request, "delete_job")
 
     @admin.action(description=_("Retry selected jobs"), permissions=["retry"])
     def retry_jobs(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        return self.act_on_many(request, "retry", queryset)
+        return self.act_on_many(request, "retry")
 
     @admin.action(description=_("Run selected jobs now"), permissions=["run"])
     def run_jobs_now(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        return self.act_on_many(request, "run_now", queryset)
+        return self.act_on_many(request, "run_now")
 
     @admin.action(description=_("Cancel selected jobs"), permissions=["cancel"])
     def cancel_jobs(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        return self.act_on_many(request, "cancel", queryset)
+        return self.act_on_many(request, "cancel")
 
     @admin.action(description=_("Discard selected jobs"), permissions=["discard"])
     def discard_jobs(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        return self.act_on_many(request, "discard", queryset)
+        return self.act_on_many(request, "discard")
+
+    @admin.action(description=_("Move selected jobs to another queue"), permissions=["move"])
+    def move_jobs(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
+        return self.act_on_many(request, "move")
+
+    @admin.action(description=_("Set the priority of selected jobs"), permissions=["prioritise"])
+    def set_priority_of_jobs(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
+        return self.act_on_many(request, "set_priority")
 
     @admin.action(description=_("Delete selected jobs"), permissions=["remove"])
     def delete_jobs(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        return self.act_on_many(request, "delete", queryset)
+        return self.act_on_many(request, "delete")
 
     def buttons(self, request: HttpRequest, job: Job) -> list[Operation]:
         """The operations to offer this user for this job."""
         return [
             operation
             for operation in OPERATIONS.values()
-            if job.state in operation.states and self.allows(request, operation.permission)
+            if job.state in operation.states
+            and (job.source_id or not operation.letters)
+            and self.allows(request, operation.permission)
         ]
 
     def operate_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
@@ -141,46 +166,42 @@ class JobOperations(ReadingAdmin):
             actor=self.actor(request),
             seen=request.POST.get("seen", ""),
             using=self.alias,
-            **_parameters(operation, request),
+            **parameters(operation, request),
         )
-        self._tell(request, operation, BulkReport.of([outcome]))
+        self.tell(request, operation, BulkReport.of([outcome]))
         if name == "delete" and outcome.done:
-            return HttpResponseRedirect(self._url("changelist"))
-        return HttpResponseRedirect(self._url("change", quote(job.pk)))
+            return HttpResponseRedirect(self.url("changelist"))
+        return HttpResponseRedirect(self.url("change", quote(job.pk)))
 
-    def act_on_many(self, request: HttpRequest, name: str, queryset: QuerySet[Job]) -> HttpResponse | None:
-        """One operation on the jobs ticked in the list, or on all of the list."""
+    def act_on_many(self, request: HttpRequest, name: str) -> HttpResponse | None:
+        """One operation on the jobs ticked in the list; for all that the list means, the page that asks for that."""
         operation = OPERATIONS[name]
-        across = request.POST.get("select_across") == "1"
+        if request.POST.get("select_across") == "1":
+            meant = request.GET.copy()
+            meant.pop("p", None)
+            meant["act"] = name
+            return HttpResponseRedirect(f"{self.url('bulk')}?{meant.urlencode()}")
         ticked = [job_id for text in request.POST.getlist(ACTION_CHECKBOX_NAME) if (job_id := insights.parse_id(text))]
-        if (across or operation.grave) and request.POST.get("confirmed") != "yes":
-            return self._confirmation(request, operation, ticked, across)
-        every = queryset.filter(ELIGIBLE[name])
-        self.operate_on(request, name, every if across else Job.objects.using(self.alias).filter(pk__in=ticked))
+        if operation.must_ask and request.POST.get("confirmed") != "yes":
+            return self._confirmation(request, operation, ticked)
+        pairs = list(Job.objects.using(self.alias).filter(pk__in=ticked).values_list("queue", "id"))
+        given = parameters(operation, request)
+        self.tell(request, operation, on_each(name, pairs, actor=self.actor(request), using=self.alias, **given))
         return None
-
-    def operate_on(self, request: HttpRequest, name: str, jobs: QuerySet[Job]) -> None:
-        """Does it, as far as time allows, and tells the user what became of it."""
-        pairs: list[tuple[str, UUID]] = list(jobs.values_list("queue", "id")[: MOST_AT_ONCE + 1])
-        report = on_each(name, pairs[:MOST_AT_ONCE], actor=self.actor(request), using=self.alias)
-        report.finished = report.finished and len(pairs) <= MOST_AT_ONCE
-        self._tell(request, OPERATIONS[name], report)
 
     def check_list_action(self, request: HttpRequest) -> None:
         super().check_list_action(request)
         if any(insights.parse_id(text) is None for text in request.POST.getlist(ACTION_CHECKBOX_NAME)):
             raise SuspiciousOperation("A selected job's id is not a UUID.")
 
-    def _confirmation(self, request: HttpRequest, operation: Operation, ticked: list[UUID], across: bool) -> TemplateResponse:
-        chosen = self.get_changelist_instance(request).result_count if across else len(ticked)
+    def _confirmation(self, request: HttpRequest, operation: Operation, ticked: list[UUID]) -> TemplateResponse:
         context = {
             **self.admin_site.each_context(request),
             "title": operation.label,
             "opts": self.opts,
             "operation": operation,
-            "count": chosen,
+            "count": len(ticked),
             "ticked": ticked,
-            "across": across,
             "action": request.POST.get("action", ""),
             "checkbox": ACTION_CHECKBOX_NAME,
             "database": self.alias,
@@ -189,7 +210,8 @@ class JobOperations(ReadingAdmin):
         request.current_app = self.admin_site.name
         return TemplateResponse(request, "stampeded/admin/confirm.html", context)
 
-    def _tell(self, request: HttpRequest, operation: Operation, report: BulkReport) -> None:
+    def tell(self, request: HttpRequest, operation: Operation, report: BulkReport) -> None:
+        """What became of it, as messages for the user."""
         if report.done:
             self.message_user(request, _DONE[operation.name] % {"count": report.done}, messages.SUCCESS)
         if not report.finished:
@@ -203,24 +225,31 @@ class JobOperations(ReadingAdmin):
             text = format_html("{} {}{}", count % {"count": report.skipped}, listed, more)
             self.message_user(request, text, messages.WARNING)
 
-    def _url(self, view: str, *arguments: Any) -> str:
+    def url(self, view: str, *arguments: Any) -> str:
+        """The address of a page about jobs."""
         return reverse(f"admin:stampeded_job_{view}", args=arguments, current_app=self.admin_site.name)
 
 
-def _parameters(operation: Operation, request: HttpRequest) -> dict[str, str]:
-    given: dict[str, str] = {}
-    if operation.asks_reason:
-        given["reason"] = request.POST.get("reason", "")
-    if operation.asks_queue:
-        given["to"] = request.POST.get("to", "")
-    return given
+def parameters(operation: Operation, request: HttpRequest) -> dict[str, Any]:
+    """What a POST gives an operation besides the jobs. A priority that is no number stays text, which the service refuses."""
+    if not operation.asks:
+        return {}
+    given = request.POST.get(operation.asks, "")
+    if operation.asks != "priority":
+        return {operation.asks: given}
+    try:
+        return {"priority": int(given[:20])}
+    except ValueError:
+        return {"priority": given}
 
 
 _DONE = {
     "retry": ngettext_lazy("%(count)d job will be retried.", "%(count)d jobs will be retried.", "count"),
+    "redrive": ngettext_lazy("%(count)d job is back in its queue.", "%(count)d jobs are back in their queues.", "count"),
     "run_now": ngettext_lazy("%(count)d job is due now.", "%(count)d jobs are due now.", "count"),
     "cancel": ngettext_lazy("%(count)d job was cancelled.", "%(count)d jobs were cancelled.", "count"),
     "discard": ngettext_lazy("%(count)d job was discarded.", "%(count)d jobs were discarded.", "count"),
     "move": ngettext_lazy("%(count)d job was moved.", "%(count)d jobs were moved.", "count"),
+    "set_priority": ngettext_lazy("%(count)d job has the new priority.", "%(count)d jobs have the new priority.", "count"),
     "delete": ngettext_lazy("%(count)d job was deleted.", "%(count)d jobs were deleted.", "count"),
 }

@@ -5,7 +5,6 @@ Secret-looking arguments are hidden in it too; left alone they stay as they are 
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +16,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from django_stampeded import insights, zones
+from django_stampeded.admin.argument_fields import WHOLE, ArgumentsField
 from django_stampeded.conf import settings
 from django_stampeded.exceptions import InvalidSchedule
 from django_stampeded.models import Schedule
@@ -28,22 +28,6 @@ COLUMNS = (
     "jitter_secs", "tenant_id", "priority", "args",
 )  # fmt: skip
 TIMING = ("cron_expr", "interval_secs", "timezone", "dst_policy")
-_EVERYTHING = insights.Limits(text=10**7, items=10**6, depth=10**3)
-
-
-class ArgumentsField(forms.JSONField):
-    """A JSON object, shown over several lines."""
-
-    def prepare_value(self, value: Any) -> Any:
-        return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-
-    def clean(self, value: Any) -> Any:
-        given = super().clean(value)
-        if given in (None, ""):
-            return {}
-        if not isinstance(given, dict):
-            raise forms.ValidationError(gettext("Arguments are a JSON object, such as {“order”: 7}."))
-        return given
 
 
 def _name(label: Any, **options: Any) -> forms.CharField:
@@ -77,7 +61,7 @@ class ScheduleForm(forms.ModelForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.redactor = insights.Redactor(settings.REDACT, _EVERYTHING)
+        self.redactor = insights.Redactor(settings.REDACT, WHOLE)
         self.before: dict[str, Any] = {}
         self.next_run_at: datetime | None = None
         self.warnings: list[str] = []

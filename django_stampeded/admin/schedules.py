@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -16,14 +18,12 @@ from django.utils.translation import gettext_lazy as _
 from django_stampeded import insights
 from django_stampeded.actions import delete_schedule, pause_schedule, run_schedule, save_schedule
 from django_stampeded.admin.job_page import pretty
-from django_stampeded.admin.pages import ReadingAdmin
+from django_stampeded.admin.pages import ReadingAdmin, quote_name
 from django_stampeded.admin.schedule_form import COLUMNS, ScheduleForm
 from django_stampeded.conf import settings
 from django_stampeded.exceptions import InvalidSchedule
 from django_stampeded.models import Schedule
-from django_stampeded.timing import Timing
-
-UPCOMING_SHOWN = 10
+from django_stampeded.timing import Timing, timing
 
 
 class ScheduleAdmin(ReadingAdmin):
@@ -33,7 +33,52 @@ class ScheduleAdmin(ReadingAdmin):
     list_display = ("key", "task", "queue", "timing", "timezone", "next_run_at", "last_run_at", "running", "problem")
     ordering = ("key",)
     actions = ("run_schedules", "pause_schedules", "resume_schedules")
-    readonly_fields = ("next_run_at", "last_run_at", "last_job", "running", "problem", "upcoming", "job_options")
+    readonly_fields = ("next_run_at", "last_run_at", "last_job", "running", "problem", "upcoming", "last_runs", "job_options")
+    add_form_template = change_form_template = "stampeded/admin/schedule.html"
+
+    class Media:
+        js = ("stampeded/schedule.js",)
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.preview_view)
+        return [path("preview/", view, name="stampeded_schedule_preview"), *super().get_urls()]
+
+    def preview_view(self, request: HttpRequest) -> HttpResponse:
+        """The next times of the timing in the query, as JSON, or the sentence that saving it would be refused with."""
+        if not (self.has_add_permission(request) or self.has_change_permission(request)):
+            raise PermissionDenied
+        if request.method not in {"GET", "HEAD"}:
+            return HttpResponseNotAllowed(["GET", "HEAD"])
+        try:
+            when = timing_of(request.GET)
+            times = insights.upcoming(when, timezone.now())
+        except InvalidSchedule as error:
+            return JsonResponse({"error": str(error)})
+        return JsonResponse({"times": [{"at": time.text, "mark": time.mark} for time in times]})
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        schedule = kwargs.get("obj")
+        may_write = self.has_add_permission(request) if schedule is None else self.has_change_permission(request, schedule)
+        address = reverse("admin:stampeded_schedule_preview", current_app=self.admin_site.name)
+        context["preview_url"] = address if may_write else ""
+        context["runs_and_pauses"] = self._buttons(request, schedule) if schedule is not None else []
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def _buttons(self, request: HttpRequest, schedule: Schedule) -> list[tuple[str, str]]:
+        """The list's actions, for this one schedule."""
+        found = [("run_schedules", gettext("Run now"))] if self.has_run_permission(request) else []
+        if self.has_pause_permission(request):
+            paused = ("resume_schedules", gettext("Resume")) if schedule.paused else ("pause_schedules", gettext("Pause"))
+            found.append(paused)
+        return found
+
+    def response_action(self, request: HttpRequest, queryset: QuerySet[Schedule], *args: Any) -> HttpResponse | None:
+        done = super().response_action(request, queryset, *args)
+        if request.POST.get("from_page") and isinstance(done, HttpResponseRedirect):
+            key = quote_name(request.POST.get("_selected_action", ""))
+            name = "admin:stampeded_schedule_change"
+            return HttpResponseRedirect(reverse(name, args=[key], current_app=self.admin_site.name))
+        return done
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("stampeded.add_schedule")
@@ -129,12 +174,24 @@ class ScheduleAdmin(ReadingAdmin):
     @admin.display(description=_("next times"))
     def upcoming(self, schedule: Schedule) -> SafeString | str:
         try:
-            when = Timing(schedule.cron_expr, schedule.interval_secs, schedule.timezone, schedule.dst_policy)
-            moments = when.upcoming(UPCOMING_SHOWN, timezone.now(), schedule.next_run_at)
-            local = [(moment.astimezone(when.zone).isoformat(sep=" ", timespec="seconds"),) for moment in moments]
+            times = insights.upcoming(schedule.timing, timezone.now(), schedule.next_run_at)
         except InvalidSchedule as error:
             return str(error)
-        return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", local))
+        rows = ((time.text, f" — {time.mark}" if time.mark else "") for time in times)
+        return format_html("<ul>{}</ul>", format_html_join("", "<li>{}{}</li>", rows))
+
+    @admin.display(description=_("last runs"))
+    def last_runs(self, schedule: Schedule) -> SafeString | str:
+        runs = insights.last_runs(schedule.pk, self.alias)
+        rows = (
+            (
+                run.at.astimezone(timezone.get_current_timezone()).isoformat(sep=" ", timespec="seconds"),
+                self.job_link(run.job_id) if run.job_id else run.skipped,
+                run.state,
+            )
+            for run in runs
+        )
+        return format_html("<ul>{}</ul>", format_html_join("", "<li>{} {} {}</li>", rows)) if runs else "—"
 
     @admin.display(description=_("last job"))
     def last_job(self, schedule: Schedule) -> SafeString | str:
@@ -147,6 +204,17 @@ class ScheduleAdmin(ReadingAdmin):
     @admin.display(description=_("options of its jobs"))
     def job_options(self, schedule: Schedule) -> SafeString:
         return _json(schedule.options)
+
+
+def timing_of(given: Any) -> Timing:
+    """The timing in the fields of a form that is being filled in. Raises InvalidSchedule with what is wrong."""
+    seconds = given.get("interval_secs", "").strip()
+    try:
+        every = int(seconds[:20]) if seconds else None
+    except ValueError:
+        raise InvalidSchedule(gettext("An interval is a whole number of seconds.")) from None
+    expression = given.get("cron_expr", "").strip() or None
+    return timing(expression, every, given.get("timezone", "").strip(), given.get("dst_policy") or None)
 
 
 def _json(value: Any) -> SafeString:

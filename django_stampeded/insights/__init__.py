@@ -11,13 +11,18 @@ from django_stampeded.insights.errors import ErrorEntry, summary_of
 from django_stampeded.insights.health import Figures, Finding, assess, health
 from django_stampeded.insights.history import acts_on
 from django_stampeded.insights.jobs import JobFacts, facts, find
+from django_stampeded.insights.occurrences import LastRun, Upcoming, last_runs, upcoming
 from django_stampeded.insights.overview import LateSchedule, Overview, TenantLoad, overview
+from django_stampeded.insights.paging import Page, page
 from django_stampeded.insights.progress import ProgressFacts
 from django_stampeded.insights.queues import QueueStatus, counts_by_queue, queues, total
 from django_stampeded.insights.reasons import QueueSituation, Reason, why_not_running
 from django_stampeded.insights.redaction import Limits, Redactor
+from django_stampeded.insights.relations import Relation, Relations, relations
 from django_stampeded.insights.samples import Charts, FailureRate, charts
-from django_stampeded.insights.selection import Selected, Selection, parse_id, recent_tasks, select
+from django_stampeded.insights.selection import Selection, moment_of, parse_id, recent_tasks, recent_tenants
+from django_stampeded.insights.timeline import Event, timeline
+from django_stampeded.insights.walking import Group, Number, Portion, number, portion
 from django_stampeded.insights.workers import (
     RunningJob,
     WorkerStatus,
@@ -36,22 +41,30 @@ __all__ = [
     "Clusters",
     "ErrorCluster",
     "ErrorEntry",
+    "Event",
     "FailureRate",
     "Figures",
     "Finding",
+    "Group",
     "JobFacts",
+    "LastRun",
     "LateSchedule",
     "Limits",
+    "Number",
     "Overview",
+    "Page",
+    "Portion",
     "ProgressFacts",
     "QueueSituation",
     "QueueStatus",
     "Reason",
     "Redactor",
+    "Relation",
+    "Relations",
     "RunningJob",
-    "Selected",
     "Selection",
     "TenantLoad",
+    "Upcoming",
     "WorkerStatus",
     "acts_on",
     "assess",
@@ -65,17 +78,25 @@ __all__ = [
     "find",
     "health",
     "in_words",
+    "last_runs",
     "live_workers",
+    "moment_of",
     "notifications_of",
+    "number",
     "overview",
+    "page",
     "parse_id",
+    "portion",
     "queues",
     "recent_tasks",
+    "recent_tenants",
+    "relations",
     "running_by_worker",
-    "select",
     "serves",
     "summary_of",
+    "timeline",
     "total",
+    "upcoming",
     "why_not_running",
     "with_liveness",
     "workers",

@@ -9,16 +9,19 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.utils import timezone
+
 from django_stampeded.conf import settings
 from django_stampeded.insights.alias import chosen
 from django_stampeded.insights.errors import LONGEST_ERROR, summary_of
 from django_stampeded.insights.redaction import Redactor
-from django_stampeded.insights.selection import GROUPED, newest_first
+from django_stampeded.insights.selection import GROUPED
 from django_stampeded.models import Job
 from django_stampeded.states import State
 
 EXAMINED = 3_000
 SHOWN = 50
+TREND = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,9 @@ class ErrorCluster:
         kinds: the failure kinds, likewise.
         states: jobs by state.
         newest_id: the newest of these jobs, and `newest_queue` its queue.
-        last_seen: when that one was scheduled again or finished.
+        first_seen: when the earliest of them failed.
+        last_seen: when the latest of them failed.
+        trend: how many failed in each of TREND equal parts of the time from then until now.
         summary: the telling line of its error.
     """
 
@@ -45,7 +50,9 @@ class ErrorCluster:
     states: dict[str, int]
     newest_id: UUID
     newest_queue: str
+    first_seen: datetime | None
     last_seen: datetime | None
+    trend: list[int]
     summary: str
 
 
@@ -93,12 +100,11 @@ def error_clusters(queue: str | None = None, using: str | None = None) -> Cluste
 
 def _newest_failed(state: State, queue: str | None, alias: str) -> list[tuple[Any, ...]]:
     jobs = Job.objects.using(alias).filter(state=state)
-    if state == State.RETRYABLE:  # said here, this lets a small index serve; other states have one anyway
-        jobs = jobs.filter(error_fingerprint__isnull=False)
     if queue is not None:
         jobs = jobs.filter(queue=queue)
-    columns = ("error_fingerprint", "id", "queue", "task", "state", "failure_kind", "finished_at", "scheduled_at")
-    return list(newest_first(jobs, state).values_list(*columns)[:EXAMINED])
+    columns = ("error_fingerprint", "id", "queue", "task", "state", "failure_kind", "finished_at", "claimed_at", "inserted_at")
+    order = ("-finished_at", "-id") if state == State.DISCARDED else ("-id",)
+    return list(jobs.order_by(*order).values_list(*columns)[:EXAMINED])
 
 
 def _errors_of(ids: list[UUID], alias: str) -> dict[UUID, str | None]:
@@ -108,7 +114,9 @@ def _errors_of(ids: list[UUID], alias: str) -> dict[UUID, str | None]:
 
 
 def _cluster(fingerprint: bytes, members: list[tuple[Any, ...]], samples: dict[UUID, str | None]) -> ErrorCluster:
-    _, newest_id, newest_queue, _, _, _, finished_at, scheduled_at = members[0]
+    _, newest_id, newest_queue = members[0][:3]
+    # The end of a final job; of one that is tried again, the start of its latest attempt, which is the nearest on record.
+    seen = sorted(finished or claimed or inserted for *_, finished, claimed, inserted in members)
     error = Redactor(settings.REDACT).text(samples.get(newest_id) or "", LONGEST_ERROR)
     return ErrorCluster(
         fingerprint=fingerprint.hex(),
@@ -119,9 +127,24 @@ def _cluster(fingerprint: bytes, members: list[tuple[Any, ...]], samples: dict[U
         states=dict(Counter(row[4] for row in members)),
         newest_id=newest_id,
         newest_queue=newest_queue,
-        last_seen=finished_at or scheduled_at,
+        first_seen=seen[0],
+        last_seen=seen[-1],
+        trend=trend(seen, timezone.now()),
         summary=summary_of(error),
     )
+
+
+def trend(moments: Iterable[datetime], now: datetime) -> list[int]:
+    """How many of the moments lie in each of TREND equal parts of the time from the first of them until now."""
+    known = sorted(moments)
+    counts = [0] * TREND
+    if not known:
+        return counts
+    span = max((now - known[0]).total_seconds(), 1.0)
+    for moment in known:
+        part = int((moment - known[0]).total_seconds() / span * TREND)
+        counts[min(max(part, 0), TREND - 1)] += 1
+    return counts
 
 
 def _by_frequency(values: Iterable[str]) -> list[str]:

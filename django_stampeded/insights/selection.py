@@ -1,39 +1,35 @@
-"""Choosing jobs for a list or a bulk operation, in a time that does not grow with the table.
+"""Which jobs somebody means: the parts of a selection, and what they ask of the database.
 
-State and queue are served by indexes and counted by the counts view. What no index serves (task, failure kind, text) is
-looked for among the newest `WINDOW` jobs of that state and queue, and the answer says so. Reading only.
+How the jobs are then read, in bounded steps along an index, is `paging.py`'s part. Reading only.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
-from functools import reduce
-from operator import or_
+import re
+from dataclasses import asdict, astuple, dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
 from django_stampeded.conf import settings
 from django_stampeded.insights.alias import chosen
-from django_stampeded.insights.queues import counts_by_queue, total
 from django_stampeded.insights.redaction import Redactor
 from django_stampeded.models import Job
-from django_stampeded.states import FINAL, FailureKind, State
+from django_stampeded.states import FINAL, State
 
-WINDOW = 10_000
-COUNTED_TO = 10_000
 WHOLE_FINGERPRINT = 32  # bytes
 RECENT = 1_000
 GROUPED = (State.RETRYABLE, State.DISCARDED)
 """The states whose jobs are indexed by the fingerprint of their error."""
-REFUSALS = (FailureKind.THROTTLED, FailureKind.BREAKER_OPEN)
-"""Kinds of failure that leave no error and no fingerprint."""
-Counts = Mapping[str, Mapping[str, int]]
-HEAVY_COLUMNS = ("args", "meta", "checkpoint", "errors", "last_error", "attempted_by", "dedup_key", "dedup_scope")
+_AGE = re.compile(r"(\d{1,6})([mhd])", re.ASCII)
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+_NAMED_VALUE = re.compile(r"\s*([^=:\s]+)\s*[=:]\s*(.*?)\s*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,10 @@ class Selection:
         task: of this task, by its full name.
         failure_kind: whose latest failure was of this kind, and which have not completed since.
         fingerprint: whose latest error has this fingerprint, in hexadecimal; its first digits will do.
-        text: an id, ``argument=value``, or a part of the task's name or of the error.
+        text: an id, ``argument:value`` (or with =), or a part of the task's name or of the error.
+        tenant: of this tenant.
+        since: that ended (final states) or were enqueued (others) since then: ISO 8601, or an age as 15m, 6h, 7d.
+        until: likewise, before this moment.
     """
 
     queue: str = ""
@@ -55,31 +54,42 @@ class Selection:
     failure_kind: str = ""
     fingerprint: str = ""
     text: str = ""
+    tenant: str = ""
+    since: str = ""
+    until: str = ""
+
+    @classmethod
+    def stored(cls, parts: Any) -> Selection:
+        """The selection that `as_parts` gave, read back from JSON."""
+        known = cls.__slots__
+        return cls(**{name: str(value) for name, value in dict(parts).items() if name in known})
+
+    def as_parts(self) -> dict[str, str]:
+        """The parts that narrow, by name."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    def fixed(self) -> Selection:
+        """The same with ages turned into moments, so that it means the same jobs later on."""
+        parts = asdict(self)
+        for name in ("since", "until"):
+            moment = moment_of(parts[name])
+            parts[name] = moment.isoformat() if moment else parts[name]
+        return Selection(**parts)
 
     @property
     def indexed(self) -> bool:
         """True when only state and queue narrow, so that the counts view knows the number."""
-        return not (self.task or self.failure_kind or self.fingerprint or self.text.strip())
+        return not (set(self.as_parts()) - {"queue", "state"})
 
     @property
     def job_id(self) -> UUID | None:
         """The id that the text is, if it is one."""
         return parse_id(self.text)
 
-
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """The jobs chosen, newest first.
-
-    Args:
-        jobs: a queryset, without the heavy columns.
-        total: how many they are, at most COUNTED_TO when it had to be counted.
-        searched: how many of the newest jobs were looked at; None when all were.
-    """
-
-    jobs: QuerySet[Job]
-    total: int
-    searched: int | None = None
+    @property
+    def storable(self) -> bool:
+        """False where a part holds what PostgreSQL's text cannot (NUL, lone surrogates): a search for it would be an error."""
+        return all(_storable(part) for part in astuple(self))
 
 
 def parse_id(text: str) -> UUID | None:
@@ -90,102 +100,36 @@ def parse_id(text: str) -> UUID | None:
         return None
 
 
-def select(
-    selection: Selection,
-    using: str | None = None,
-    counts: Counts | None = None,
-) -> Selected:
-    """The jobs that a selection means, newest first, with their number.
-
-    Args:
-        selection: what is wanted.
-        using: database alias; the setting DATABASE when None.
-        counts: what `counts_by_queue` gave, if the caller has it already.
-
-    Example:
-        >>> select(Selection(state="discarded", queue="mail")).total
-        3
-    """
-    alias = chosen(using)
-    jobs = Job.objects.using(alias).defer(*HEAVY_COLUMNS)
-    if not all(_storable(part) for part in astuple(selection)):
-        return Selected(jobs.none(), 0)
-    jobs = jobs.filter(**_indexed_part(selection))
-    known = counts_by_queue(alias) if counts is None else counts
-    if selection.indexed:
-        number = total(known, selection.queue or None, selection.state or None)
-        return Selected(newest_first(jobs, selection.state), number)
-    wanted = _searched_part(selection)
-    if selection.job_id is not None:
-        jobs = jobs.filter(wanted, pk=selection.job_id)
-        return Selected(newest_first(jobs), jobs.count())
-    if selection.fingerprint and selection.state in {"", *GROUPED}:
-        # An index has the fingerprints of these states, by id: nothing needs to be cut off.
-        jobs = newest_first(jobs.filter(wanted, state__in=GROUPED))
-        return Selected(jobs, jobs[:COUNTED_TO].count())
-    window, cut = _window(jobs, selection, known)
-    jobs = newest_first(jobs.filter(window).filter(wanted), selection.state)
-    return Selected(jobs, jobs[:COUNTED_TO].count(), searched=WINDOW if cut else None)
+def moment_of(text: str) -> datetime | None:
+    """The moment that a text means, an age (15m, 6h, 7d) or ISO 8601; None for another text."""
+    try:
+        if age := _AGE.fullmatch(text.strip()):
+            return timezone.now() - timedelta(**{_UNITS[age[2]]: int(age[1])})
+        moment = parse_datetime(text.strip())
+        if moment is None:
+            return None
+        aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+        return aware.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
-def newest_first(jobs: QuerySet[Job], state: str = "") -> QuerySet[Job]:
-    """The jobs in a total order that an index serves: final ones by when they finished, others by when they came."""
-    return jobs.order_by("-finished_at", "-id") if state in FINAL else jobs.order_by("-id")
-
-
-def _window(jobs: QuerySet[Job], selection: Selection, counts: Counts) -> tuple[Q, bool]:
-    """Narrows to the newest WINDOW jobs, of each failed state where failures are wanted; and whether that cut any off."""
-    windows: list[Q] = []
-    cut = False
-    for state in _states_of(selection):
-        part = _part(state, selection)
-        oldest = None
-        if total(counts, selection.queue or None, state or None) > WINDOW:
-            column = "finished_at" if state in FINAL else "id"
-            rows = jobs.filter(part).order_by(f"-{column}").values_list(column, flat=True)
-            oldest = rows[WINDOW : WINDOW + 1].first()
-        if oldest is not None:
-            cut = True
-            part &= Q(**{f"{column}__gt": oldest})
-        windows.append(part)
-    return reduce(or_, windows), cut
-
-
-def _states_of(selection: Selection) -> Sequence[str]:
-    """The states to look into: those that a failure kind can be found in, where no state is chosen."""
-    if selection.state or not selection.failure_kind:
-        return [selection.state]
-    return [State.CANCELLED] if selection.failure_kind == FailureKind.CANCELLED else GROUPED
-
-
-def _part(state: str, selection: Selection) -> Q:
-    """The jobs of a state, said so that an index of few entries serves it."""
-    if not state:
-        return Q()
-    if state == State.RETRYABLE and selection.failure_kind not in {"", *REFUSALS}:
-        return Q(state=state, error_fingerprint__isnull=False)
-    return Q(state=state)
-
-
-def _indexed_part(selection: Selection) -> dict[str, str]:
-    parts = {"queue": selection.queue, "state": selection.state}
-    return {name: value for name, value in parts.items() if value}
-
-
-def _searched_part(selection: Selection) -> Q:
+def narrowing(selection: Selection) -> Q:
+    """What no index serves of a selection: tenant, task, failure kind, text."""
     wanted = Q()
     if selection.task:
         wanted &= Q(task=selection.task)
+    if selection.tenant:
+        wanted &= Q(tenant_id=selection.tenant)
     if selection.failure_kind:
         wanted &= Q(failure_kind=selection.failure_kind)
-    if selection.fingerprint:
-        wanted &= _fingerprint_is(selection.fingerprint)
     if selection.text.strip() and selection.job_id is None:
         wanted &= _text_matches(selection.text.strip())
     return wanted
 
 
-def _fingerprint_is(hexadecimal: str) -> Q:
+def fingerprint_is(hexadecimal: str) -> Q:
+    """The jobs whose error's fingerprint begins with these digits."""
     try:
         first = bytes.fromhex(hexadecimal)
     except ValueError:
@@ -199,18 +143,74 @@ def _fingerprint_is(hexadecimal: str) -> Q:
     return beginning
 
 
+def time_range(selection: Selection, state: str) -> Q:
+    """The selection's time, on the column that an index has: final jobs by their end, others by the time in their ids."""
+    wanted = Q()
+    for text, sign in ((selection.since, "gte"), (selection.until, "lt")):
+        if not text:
+            continue
+        moment = moment_of(text)
+        if moment is None:
+            return Q(pk__in=[])
+        if state in FINAL:
+            wanted &= Q(**{f"finished_at__{sign}": moment})
+        else:
+            wanted &= Q(**{f"id__{sign}": _first_id_of(moment)})
+    return wanted
+
+
+class Shown:
+    """Whether a job that the database found for a text matches by what may be shown of it.
+
+    The database looks into errors as they are, secrets among them: without this a search could spell a hidden password out,
+    letter by letter.
+    """
+
+    def __init__(self, selection: Selection) -> None:
+        text = "" if selection.job_id is not None else selection.text.strip()
+        self.needed = bool(text)
+        self._text = text.casefold()
+        self._redactor = Redactor(settings.REDACT)
+        self._arguments = _arguments_of(text)
+
+    def __call__(self, job: Job) -> bool:
+        if self._text in job.task.casefold():
+            return True
+        if any(_contains(job.args, wanted) for wanted in self._arguments):
+            return True
+        return self._text in self._redactor.text(job.last_error or "", len(job.last_error or "")).casefold()
+
+
+def _first_id_of(moment: datetime) -> UUID:
+    """The smallest version 7 UUID of a millisecond."""
+    milliseconds = min(max(0, int(moment.timestamp() * 1000)), 2**48 - 1)
+    return UUID(int=milliseconds << 80 | 0x7 << 76 | 0b10 << 62)
+
+
 def _text_matches(text: str) -> Q:
-    name, sign, value = text.partition("=")
     matches = Q(task__icontains=text) | Q(last_error__icontains=text)
-    if sign and name.strip() and not Redactor(settings.REDACT).is_secret(name.strip()):
-        # Whole values only, and never of a secret-looking name: a search must not spell a hidden argument out.
-        for spelling in _spellings(value.strip()):
-            matches |= Q(args__contains={name.strip(): spelling})
+    for wanted in _arguments_of(text):
+        matches |= Q(args__contains=wanted)
     return matches
 
 
+def _arguments_of(text: str) -> list[dict[str, Any]]:
+    """The arguments that ``name:value`` may mean. Whole values only, and never of a secret-looking name."""
+    named = _NAMED_VALUE.fullmatch(text)
+    if named is None or Redactor(settings.REDACT).is_secret(named[1]):
+        return []
+    return [{named[1]: spelling} for spelling in _spellings(named[2])]
+
+
+def _contains(args: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    return all(name in args and args[name] == value and _kind(args[name]) == _kind(value) for name, value in wanted.items())
+
+
+def _kind(value: Any) -> str:
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+
+
 def _storable(text: str) -> bool:
-    """False for what PostgreSQL's text cannot hold (NUL, lone surrogates): a search for it would be an error."""
     return "\x00" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -227,5 +227,14 @@ def _spellings(value: str) -> list[Any]:
 
 def recent_tasks(using: str | None = None) -> list[str]:
     """The tasks of the newest jobs, by name: what is worth offering as a filter."""
-    newest = Job.objects.using(chosen(using)).order_by("-id").values_list("task", flat=True)[:RECENT]
-    return sorted(set(newest))
+    return _recent("task", using)
+
+
+def recent_tenants(using: str | None = None) -> list[str]:
+    """The tenants of the newest jobs, by name."""
+    return _recent("tenant_id", using)
+
+
+def _recent(column: str, using: str | None) -> list[str]:
+    newest = Job.objects.using(chosen(using)).order_by("-id").values_list(column, flat=True)[:RECENT]
+    return sorted({value for value in newest if value})

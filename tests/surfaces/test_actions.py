@@ -74,7 +74,7 @@ def test_an_act_that_does_not_fit_changes_nothing_and_says_why(make_job: Any, ac
 @pytest.mark.parametrize("act", list(actions.JOB_ACTIONS))
 def test_an_act_on_a_job_that_is_gone_or_in_another_queue_says_so(make_job: Any, act: str) -> None:
     job = make_job()
-    extra = {"to": "bulk"} if act == "move" else {}
+    extra = {"move": {"to": "bulk"}, "set_priority": {"priority": 3}}.get(act, {})
     for queue, job_id in (("mail", uuid4()), ("other", job.pk)):
         outcome = actions.JOB_ACTIONS[act](queue, job_id, actor=ANN, **extra)
         assert not outcome.done and "no such job" in outcome.reason

@@ -66,35 +66,21 @@ def test_deleting_asks_first_and_then_deletes(root: Client, make_job: Any) -> No
     assert [job.pk for job in Job.objects.all()] == [jobs[2].pk]
 
 
-def test_all_of_a_filtered_list_is_confirmed_and_then_done(root: Client, make_job: Any) -> None:
-    wanted = [make_job(state="discarded", queue="bulk") for _ in range(4)]
-    other = make_job(state="discarded", queue="mail")
-    query = "?queue=bulk&state=discarded"
-    asked = act(root, "retry_jobs", wanted[:1], query=query, select_across="1").content.decode()
-    assert "4 jobs in database" in asked
-    assert Job.objects.filter(state="discarded").count() == 5
-    done = act(root, "retry_jobs", wanted[:1], query=query, select_across="1", confirmed="yes").content.decode()
-    assert "4 jobs will be retried." in done
-    assert Job.objects.get(pk=other.pk).state == "discarded"
-
-
-def test_retrying_everything_does_not_run_completed_jobs_again(root: Client, make_job: Any) -> None:
-    completed, failed = make_job(state="completed"), make_job(state="discarded")
-    act(root, "retry_jobs", [failed], select_across="1", confirmed="yes")
-    assert Job.objects.get(pk=completed.pk).state == "completed"
-    assert Job.objects.get(pk=failed.pk).state == "available"
-
-
-def test_more_than_fits_one_request_is_said_and_the_same_again_goes_on(
-    root: Client, make_job: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("action", "field", "value", "column"),
+    [("move_jobs", "to", "bulk", "queue"), ("set_priority_of_jobs", "priority", "-7", "priority")],
+)
+def test_what_an_act_needs_besides_is_asked_for_first(
+    root: Client, make_job: Any, action: str, field: str, value: str, column: str
 ) -> None:
-    jobs = [make_job() for _ in range(5)]
-    monkeypatch.setattr(operations, "MOST_AT_ONCE", 3)
-    first = act(root, "cancel_jobs", jobs[:1], select_across="1", confirmed="yes").content.decode()
-    assert "3 jobs were cancelled." in first and "do it again to go on" in first
-    second = act(root, "cancel_jobs", jobs[:1], select_across="1", confirmed="yes").content.decode()
-    assert "2 jobs were cancelled." in second and "do it again" not in second
-    assert Job.objects.filter(state="cancelled").count() == 5
+    jobs = [make_job() for _ in range(3)]
+    asked = act(root, action, jobs[:2], follow=False).content.decode()
+    assert f'name="{field}"' in asked and not AuditEntry.objects.exists()
+    act(root, action, jobs[:2], confirmed="yes", **{field: value})
+    assert [str(each) for each in Job.objects.order_by("id").values_list(column, flat=True)][:2] == [value, value]
+    assert AuditEntry.objects.count() == 2
+    refused = act(root, action, jobs[2:], confirmed="yes", **{field: ""}).content.decode()
+    assert "1 job was skipped" in refused and AuditEntry.objects.count() == 2
 
 
 def test_many_skipped_jobs_do_not_flood_the_page(root: Client, make_job: Any) -> None:
@@ -109,19 +95,6 @@ def test_a_forged_id_is_a_bad_request(root: Client, make_job: Any) -> None:
     data = {"action": "cancel_jobs", "_selected_action": ["x' OR 1=1"], "index": "0"}
     assert root.post(reverse("admin:stampeded_job_changelist"), data).status_code == 400
     assert Job.objects.filter(state="available").exists()
-
-
-def test_a_group_of_errors_is_retried_as_one(root: Client, make_job: Any) -> None:
-    same = [make_job(state="discarded", error_fingerprint=b"a", last_error="x") for _ in range(3)]
-    other = make_job(state="discarded", error_fingerprint=b"b", last_error="y")
-    address = reverse("admin:stampeded_job_errors")
-    page = root.post(address, {"operation": "retry", "fingerprint": b"a".hex()}, follow=True).content.decode()
-    assert "3 jobs will be retried." in page
-    assert set(Job.objects.filter(pk__in=[job.pk for job in same]).values_list("state", flat=True)) == {"available"}
-    assert Job.objects.get(pk=other.pk).state == "discarded"
-    root.post(address, {"operation": "retry", "fingerprint": ""})
-    root.post(address, {"operation": "retry", "fingerprint": "zz"})
-    assert Job.objects.get(pk=other.pk).state == "discarded"
 
 
 def test_a_button_pressed_twice_from_one_page_acts_once(root: Client, make_job: Any) -> None:

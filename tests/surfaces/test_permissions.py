@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from django_stampeded.models import AuditEntry, Job, QueuePolicy, Schedule, Worker
+from django_stampeded.models import AuditEntry, BulkOperation, Job, QueuePolicy, Schedule, Worker
 
 pytestmark = pytest.mark.django_db
 
@@ -21,6 +21,7 @@ OPERATIONS = {
     "cancel": "cancel_job",
     "discard": "discard_job",
     "move": "move_job",
+    "set_priority": "prioritise_job",
     "delete": "delete_job",
 }
 LIST_ACTIONS = {
@@ -28,8 +29,18 @@ LIST_ACTIONS = {
     "run_jobs_now": "run_job",
     "cancel_jobs": "cancel_job",
     "discard_jobs": "discard_job",
+    "move_jobs": "move_job",
+    "set_priority_of_jobs": "prioritise_job",
     "delete_jobs": "delete_job",
 }
+
+ASKED = {"to": "bulk", "priority": "3"}
+
+
+def bulk_operation(action: str = "cancel") -> BulkOperation:
+    return BulkOperation.objects.create(
+        id=uuid4(), action=action, actor="ann", via="admin", selection={}, expected=1, exact=True
+    )
 
 
 def addresses(job: Job, worker: Worker) -> dict[str, str]:
@@ -38,6 +49,10 @@ def addresses(job: Job, worker: Worker) -> dict[str, str]:
     pages[reverse("admin:stampeded_job_change", args=[job.pk])] = "view_job"
     pages[reverse("admin:stampeded_job_history", args=[job.pk])] = "view_job"
     pages[reverse("admin:stampeded_job_errors")] = "view_job"
+    pages[reverse("admin:stampeded_job_change", args=[job.pk]) + "?live"] = "view_job"
+    pages[reverse("admin:stampeded_schedule_preview")] = "add_schedule"
+    pages[reverse("admin:stampeded_bulkoperation_changelist")] = "view_job"
+    pages[reverse("admin:stampeded_bulkoperation_change", args=[bulk_operation().pk])] = "view_job"
     pages[reverse("admin:stampeded_worker_change", args=[worker.pk])] = "view_worker"
     pages[reverse("admin:stampeded_schedule_change", args=["nightly"])] = "view_schedule"
     pages[reverse("admin:stampeded_queuepolicy_change", args=["mail"])] = "view_queuepolicy"
@@ -105,7 +120,7 @@ def test_what_is_only_to_read_cannot_be_written(root: Client, make_worker: Any, 
 
 
 def operate(client: Client, job: Job, operation: str) -> Any:
-    return client.post(reverse("admin:stampeded_job_operate", args=[job.pk, operation]), {"to": "bulk"})
+    return client.post(reverse("admin:stampeded_job_operate", args=[job.pk, operation]), ASKED)
 
 
 def in_state_for(operation: str, make_job: Callable[..., Job]) -> Job:
@@ -157,7 +172,7 @@ def test_an_unknown_operation_or_job_does_nothing(root: Client, make_job: Any) -
 @pytest.mark.parametrize("action", LIST_ACTIONS)
 def test_a_list_action_needs_its_own_permission_also_when_forged(client_of: Any, make_job: Any, action: str) -> None:
     job = in_state_for(action, make_job)
-    data = {"action": action, "_selected_action": [str(job.pk)], "confirmed": "yes", "index": "0"}
+    data = {"action": action, "_selected_action": [str(job.pk)], "confirmed": "yes", "index": "0", **ASKED}
     address = reverse("admin:stampeded_job_changelist")
     viewer = client_of("viewer", "view_job", "change_job")
     assert f'value="{action}"' not in viewer.get(address).content.decode()
@@ -188,8 +203,8 @@ def test_groups_of_errors_are_retried_only_with_the_permission(client_of: Any, m
     for operation in ("delete", "cancel", "", "x"):
         assert able.post(address, {**data, "operation": operation}).status_code == 403
     assert able.post(address, data).status_code == 302
-    job.refresh_from_db()
-    assert job.state == "available"
+    assert BulkOperation.objects.get().action == "retry"
+    assert Job.objects.get(pk=job.pk).state == "discarded"  # until a worker does it
 
 
 @pytest.mark.parametrize("name", ["pause", "resume"])

@@ -23,7 +23,7 @@ from django_stampeded.management.console.printing import Answer, plain, table
 from django_stampeded.management.console.reading import selection
 from django_stampeded.models import ALL_QUEUES, Job, Schedule
 
-BATCH = 5_000
+BATCH = 500
 
 
 def on_jobs(action: str) -> Callable[[str, dict[str, Any]], Answer]:
@@ -120,19 +120,22 @@ def _on_selected(action: str, alias: str, options: dict[str, Any], extra: dict[s
     chosen = selection(options)
     if chosen == insights.Selection():
         raise CommandError("--all alone would mean every job: add --queue, --state, --task, --kind, --error or --search.")
-    selected = insights.select(chosen, alias)
-    waiting = selected.jobs.filter(actions.ELIGIBLE[action])
-    found = list(waiting.values_list("queue", "id")[: BATCH + 1])
-    number = f"{len(found)}" if len(found) <= BATCH else f"more than {BATCH}"
+    meant = actions.group(action, chosen, extra)
+    found = insights.number(meant, alias)
+    number = f"{found.jobs}" if found.exact else f"more than {found.jobs}"
     _confirm(f"{action.replace('_', ' ').capitalize()} {number} jobs", alias, options)
-    whole = actions.BulkReport()
-    while pairs := found[:BATCH]:
-        report = actions.on_each(action, pairs, actor=whoever(), seconds=float("inf"), using=alias, **extra)
-        whole.merge(report)
-        if not report.done:
-            break
-        found = list(waiting.values_list("queue", "id")[: BATCH + 1]) if len(found) > BATCH else []
-    return whole
+    whole, position = actions.BulkReport(), ""
+    while True:
+        some = insights.portion(meant, alias, position=position, size=BATCH)
+        whole.merge(actions.on_portion(action, some.jobs, actor=whoever(), using=alias, **_complete(action, extra)))
+        position = some.position
+        if not position:
+            return whole
+
+
+def _complete(action: str, extra: dict[str, Any]) -> dict[str, Any]:
+    name = actions.PARAMETER_OF.get(action)
+    return {name: extra.get(name, "")} if name else {}
 
 
 def _report(action: str, report: actions.BulkReport) -> Answer:

@@ -43,16 +43,16 @@ def stats(alias: str, options: dict[str, Any]) -> Answer:
 
 def list_jobs(alias: str, options: dict[str, Any]) -> Answer:
     """The newest jobs of a selection."""
-    selected = insights.select(selection(options), alias)
-    jobs = list(selected.jobs[: options["limit"]])
+    found = insights.page(selection(options), alias, size=options["limit"])
+    jobs = found.jobs
     rows = [
         [job.pk, job.state, job.queue, job.task, f"{job.attempt}/{job.max_attempts}", _when(job), job.failure_kind]
         for job in jobs
     ]
     text = table(["id", "state", "queue", "task", "attempt", "when", "failure"], rows, "No job matches.")
-    if selected.searched is not None:
-        text += f"\nLooked for among the newest {selected.searched} jobs; add --state or --queue to look further back."
-    data = {"total": selected.total, "searched": selected.searched, "jobs": [_brief(job) for job in jobs]}
+    if found.searched is not None:
+        text += f"\nLooked for among {found.searched} jobs; add --state or --queue to look further back."
+    data = {"total": found.total, "searched": found.searched, "jobs": [_brief(job) for job in jobs]}
     return Answer(data, text)
 
 

@@ -76,6 +76,8 @@ CREATE INDEX stampeded_jobs_retryable ON stampeded_jobs (id)
     WHERE state = 'retryable';
 CREATE INDEX stampeded_jobs_failures ON stampeded_jobs (error_fingerprint, id)
     WHERE state IN ('retryable', 'discarded') AND error_fingerprint IS NOT NULL;
+CREATE INDEX stampeded_jobs_source ON stampeded_jobs (source_id)
+    WHERE source_id IS NOT NULL;
 CREATE INDEX stampeded_jobs_batch ON stampeded_jobs (batch_id)
     WHERE batch_id IS NOT NULL;
 -- The waiting jobs that limits by tenant, destination or limit_key and fair shares can tell apart, one group after the other;
