@@ -18,6 +18,8 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
+from django_stampeded.breaking import checked_rule
+
 DICT_NAME = "STAMPEDED"
 
 Check = Callable[[Any], Any]
@@ -85,6 +87,10 @@ def _schedules(value: Any) -> tuple[tuple[str, dict[str, Any]], ...]:
     return pairs
 
 
+def _breaker(value: Any) -> dict[str, Any] | bool:
+    return False if value is None else checked_rule(value)
+
+
 def _setting(default: Any, check: Check, doc: str) -> Any:
     return field(default=check(default), metadata={"check": check, "doc": doc})
 
@@ -142,6 +148,12 @@ class Settings:
         ("passw", "secret", "token", "api_?key", "credential", "authorization", "cookie", "private_?key"),
         _patterns,
         "Regular expressions, case ignored; an argument whose name one of them finds is never shown.",
+    )
+    BREAKER: dict[str, Any] | bool = _setting(
+        True,
+        _breaker,
+        "Circuit breakers of destinations: a dict of what is to differ from the defaults (failures, period, share, wait, "
+        "longest_wait, probes, successes), or False for none but where a task asks for one.",
     )
     SCHEDULES: tuple[tuple[str, dict[str, Any]], ...] = _setting(
         {}, _schedules, "Schedules by their keys: a task's name, cron or every, and options. Read as pairs."

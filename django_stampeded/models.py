@@ -23,14 +23,15 @@ from django_stampeded.batch_models import BatchDelta, Dependency, Progress, Resu
 from django_stampeded.bulk_models import BulkOperation
 from django_stampeded.count_models import CountDelta, QueueCount, Sample, Tally
 from django_stampeded.exceptions import InvalidSchedule
-from django_stampeded.queue_models import ALL_QUEUES, QueueLimit, QueuePolicy, Start, Turn
+from django_stampeded.queue_models import ALL_QUEUES, Breaker, QueueLimit, QueuePolicy, Start, Turn
 from django_stampeded.states import FailureKind, State
 from django_stampeded.timing import Timing, timing
 from django_stampeded.triggers import AppendOnly, KeepUpdatedAt
 
 __all__ = [
-    "ALL_QUEUES", "AuditEntry", "Batch", "BatchDelta", "BulkOperation", "CountDelta", "CronOccurrence", "Dependency", "Job",
-    "Progress", "QueueCount", "QueueLimit", "QueuePolicy", "Result", "Sample", "Schedule", "Start", "Tally", "Turn", "Worker",
+    "ALL_QUEUES", "AuditEntry", "Batch", "BatchDelta", "Breaker", "BulkOperation", "CountDelta", "CronOccurrence", "Dependency",
+    "Job", "Progress", "QueueCount", "QueueLimit", "QueuePolicy", "Result", "Sample", "Schedule", "Start", "Tally", "Turn",
+    "Worker",
 ]  # fmt: skip
 
 

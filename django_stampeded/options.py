@@ -15,6 +15,7 @@ from uuid import UUID
 
 from django.conf import settings as django_settings
 
+from django_stampeded.breaking import checked_rule
 from django_stampeded.encoding import safe_text
 from django_stampeded.exceptions import InvalidOption
 
@@ -45,6 +46,7 @@ class Options(TypedDict, total=False):
     expire_seconds: int
     timeout: float | timedelta | None
     isolation: str
+    breaker: Mapping[str, Any] | bool
     backoff_base: float | timedelta
     backoff_max: float | timedelta
     dead_letter_queue: str | None
@@ -235,6 +237,7 @@ _CHECKS: dict[str, Check] = {
     "retry_on": _optional(_exceptions),
     "discard_on": _exceptions,
     "backoff": _optional(_callable),
+    "breaker": checked_rule,
     "backoff_base": _seconds(0.001, 2_147_483),
     "backoff_max": _seconds(0.001, 2_147_483),
     "dead_letter_queue": _optional(_text),
@@ -251,7 +254,7 @@ OF_ONE_JOB = ("batch", "depends_on", "on_discard")
 """Options that only using() takes, as they belong to jobs and not to a function."""
 
 OF_THE_FUNCTION = (
-    *("name", "aliases", "takes_context", "isolation", "transactional"),
+    *("name", "aliases", "takes_context", "isolation", "transactional", "breaker"),
     *("retry_on", "discard_on", "backoff", "store_result", "result_ttl"),
 )
 """Options that only @task takes, as they belong to the function and not to jobs."""

@@ -1,14 +1,16 @@
-"""Pictures of the tables of policies, limits and what claims keep about them, which models.py shows with the others.
+"""Pictures of the tables of policies, limits, breakers and what claims keep about them, which models.py shows with the others.
 
-Operators edit policies and limits, through `django_stampeded.actions` or by SQL; the rest is written by claims alone.
+Operators edit policies and limits, through `django_stampeded.actions` or by SQL; the rest is written by SQL functions alone.
 """
 
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from django_stampeded.states import BreakerState
 from django_stampeded.triggers import KeepUpdatedAt
 
 ALL_QUEUES = "*"
@@ -107,3 +109,42 @@ class Turn(models.Model):
 
     class Meta:
         db_table = "stampeded_turns"
+
+
+class Breaker(models.Model):
+    """The circuit breaker of a destination, or of a task."""
+
+    class Kind(models.TextChoices):
+        DESTINATION = "destination", _("destination")
+        TASK = "task", _("task")
+
+    class State(models.TextChoices):
+        CLOSED = BreakerState.CLOSED.value, _("closed")
+        OPEN = BreakerState.OPEN.value, _("open")
+        HALF_OPEN = BreakerState.HALF_OPEN.value, _("half open")
+
+    id = models.BigAutoField(primary_key=True)
+    kind = models.TextField(_("of"), choices=Kind.choices)
+    key = models.TextField(_("named"))
+    state = models.TextField(_("state"), choices=State.choices, db_default=State.CLOSED.value)
+    window_at = models.DateTimeField(_("counted since"), null=True)
+    failures = models.BigIntegerField(_("failures"), db_default=0)
+    successes = models.BigIntegerField(_("successes"), db_default=0)
+    openings = models.IntegerField(_("openings"), db_default=0)
+    opened_at = models.DateTimeField(_("opened at"), null=True)
+    retry_at = models.DateTimeField(_("next probes at"), null=True)
+    reason = models.TextField(_("reason"), null=True)
+    queues = ArrayField(models.TextField(), verbose_name=_("queues"), null=True)
+    wait_secs = models.FloatField(_("first wait (s)"), db_default=30.0)
+    longest_wait_secs = models.FloatField(_("longest wait (s)"), db_default=600.0)
+    probes = models.IntegerField(_("probes"), db_default=1)
+    updated_at = models.DateTimeField(_("updated at"), db_default=Now())
+
+    class Meta:
+        db_table = "stampeded_breakers"
+        verbose_name = _("circuit breaker")
+        verbose_name_plural = _("circuit breakers")
+        permissions = [("switch_breaker", _("Can trip and reset circuit breakers"))]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"

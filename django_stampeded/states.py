@@ -1,4 +1,4 @@
-"""The words for a job's state and for why an attempt ended.
+"""The words for a job's state, for why an attempt ended, and for a breaker's state.
 
 Owns the vocabulary only. Which state follows which is decided in SQL (sql/functions), never here.
 """
@@ -33,6 +33,14 @@ FINAL: frozenset[State] = frozenset({State.COMPLETED, State.DISCARDED, State.CAN
 
 WAITS_UNTIL = datetime(9999, 1, 1, tzinfo=UTC)
 """For when a job is scheduled that waits for other jobs: stampeded_waits_until() in SQL."""
+
+
+class BreakerState(StrEnum):
+    """The state of a circuit breaker, as stored in `stampeded_breakers.state`."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
 
 
 class FailureKind(StrEnum):

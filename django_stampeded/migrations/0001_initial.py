@@ -27,6 +27,7 @@ TABLES = [
     "limits_v01",
     "starts_v01",
     "turns_v01",
+    "breakers_v01",
     "audit_v01",
     "bulk_operations_v01",
 ]
@@ -53,6 +54,14 @@ FUNCTIONS = [
     "create_queue_v01",
     "rate_room_v01",
     "rate_frees_at_v01",
+    "step_breaker_v01",
+    "report_breaker_v01",
+    "breaker_rooms_v01",
+    "start_probes_v01",
+    "ask_breakers_v01",
+    "trip_breaker_v01",
+    "reset_breaker_v01",
+    "prune_breakers_v01",
     "key_room_v01",
     "running_by_key_v01",
     "units_v01",
@@ -114,6 +123,9 @@ FUNCTIONS = [
     "blocked_until_v01",
     "next_due_v01",
     "sample_v01",
+    "plan_figures_v01",
+    "set_verdict_v01",
+    "verdicts_v01",
     "claim_due_schedules_v01",
     "set_aside_schedule_v01",
     "clear_set_aside_v01",
@@ -712,6 +724,53 @@ class Migration(migrations.Migration):
                     ],
                     options={
                         "db_table": "stampeded_turns",
+                    },
+                ),
+                migrations.CreateModel(
+                    name="Breaker",
+                    fields=[
+                        ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                        (
+                            "kind",
+                            models.TextField(choices=[("destination", "destination"), ("task", "task")], verbose_name="of"),
+                        ),
+                        ("key", models.TextField(verbose_name="named")),
+                        (
+                            "state",
+                            models.TextField(
+                                choices=[("closed", "closed"), ("open", "open"), ("half_open", "half open")],
+                                db_default="closed",
+                                verbose_name="state",
+                            ),
+                        ),
+                        ("window_at", models.DateTimeField(null=True, verbose_name="counted since")),
+                        ("failures", models.BigIntegerField(db_default=0, verbose_name="failures")),
+                        ("successes", models.BigIntegerField(db_default=0, verbose_name="successes")),
+                        ("openings", models.IntegerField(db_default=0, verbose_name="openings")),
+                        ("opened_at", models.DateTimeField(null=True, verbose_name="opened at")),
+                        ("retry_at", models.DateTimeField(null=True, verbose_name="next probes at")),
+                        ("reason", models.TextField(null=True, verbose_name="reason")),
+                        (
+                            "queues",
+                            django.contrib.postgres.fields.ArrayField(
+                                base_field=models.TextField(), null=True, size=None, verbose_name="queues"
+                            ),
+                        ),
+                        ("wait_secs", models.FloatField(db_default=30.0, verbose_name="first wait (s)")),
+                        ("longest_wait_secs", models.FloatField(db_default=600.0, verbose_name="longest wait (s)")),
+                        ("probes", models.IntegerField(db_default=1, verbose_name="probes")),
+                        (
+                            "updated_at",
+                            models.DateTimeField(
+                                db_default=django.db.models.functions.datetime.Now(), verbose_name="updated at"
+                            ),
+                        ),
+                    ],
+                    options={
+                        "verbose_name": "circuit breaker",
+                        "verbose_name_plural": "circuit breakers",
+                        "db_table": "stampeded_breakers",
+                        "permissions": [("switch_breaker", "Can trip and reset circuit breakers")],
                     },
                 ),
                 migrations.CreateModel(

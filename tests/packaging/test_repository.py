@@ -18,7 +18,7 @@ CODE = ("django_stampeded", "example_project", "bench")
 # Written in halves, so that this file doesn't find itself.
 MACHINE = ["/wo" + "rk/", "/ro" + "ot/", "/ho" + "me/", "../sha" + "red"]
 REGISTRIES = ["pypi" + ".org", "pythonhosted" + ".org", "npmjs" + ".org", "npmjs" + ".com", "debian" + ".org"]
-PURE = ["states", "exceptions", "backoff", "arguments", "options", "encoding", "decoding"]
+PURE = ["states", "exceptions", "backoff", "breaking", "planning", "arguments", "options", "encoding", "decoding"]
 PURE += [f"worker/{name}" for name in ("claims", "outcomes", "selection", "failure_text")]
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

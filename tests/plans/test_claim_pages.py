@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.plans.measure import MANY, claim_pages, plans_shown, shape
+from tests.plans.measure import MANY, claim_pages, pages, plans_shown, shape
 from tests.sql.client import SqlClient
 
 HOUR = timedelta(hours=1)
@@ -270,3 +270,42 @@ def test_a_rate_is_told_by_few_of_the_starts_on_record(sql: SqlClient) -> None:
     )
     assert claim_pages(sql, "q", LIMIT) <= before + 40
     assert sql.value("SELECT stampeded_next_due('q') <= clock_timestamp()")
+
+
+# -- breakers ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_queue_without_open_breakers_pays_one_look(sql: SqlClient) -> None:
+    own_partition(sql)
+    sql.enqueue_many(DUE)
+    before = claim_pages(sql, "q", LIMIT)
+    sql.run(
+        "INSERT INTO stampeded_breakers (kind, key, failures) SELECT 'destination', 'd' || n, 1 FROM generate_series(1, 2000) n"
+    )
+    for queue in ("other", "another"):
+        sql.run("SELECT stampeded_report_breaker('destination', %s, %s, 1000, 0)", f"of {queue}", queue)
+    with plans_shown(sql) as plans:
+        assert len(sql.claim(limit=1)) == 1
+    about_breakers = [plan for plan in plans if "breakers" in plan]
+    assert len(about_breakers) == 1 and "Index" in about_breakers[0]
+    assert claim_pages(sql, "q", LIMIT) <= before + 4
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["", "analyzed"])
+def test_a_claim_reads_over_few_of_the_jobs_that_a_breaker_holds_back(sql: SqlClient, analyzed: bool) -> None:
+    own_partition(sql)
+    sql.enqueue_many(MANY, destination="away")
+    sql.enqueue_many(DUE, priority=1, destination="here")
+    sql.run("SELECT stampeded_report_breaker('destination', 'away', 'q', 1000, 0)")
+    if analyzed:
+        analyze(sql)
+    assert claim_pages(sql, "q", LIMIT) <= allowed(sql) + 1500
+    assert [job.destination for job in sql.claim(limit=LIMIT)] == ["here"] * LIMIT
+    sql.run("UPDATE stampeded_jobs SET scheduled_at = now() + interval '1 day' WHERE destination = 'here'")
+    assert claim_pages(sql, "q", LIMIT) <= 6000 and sql.claim(limit=LIMIT) == []
+    assert sql.value("SELECT count(*) FROM stampeded_jobs WHERE destination = 'away' AND attempt + deferrals > 0") == 0
+
+
+def test_successes_of_a_closed_breaker_cost_a_look_up(sql: SqlClient) -> None:
+    sql.run("SELECT stampeded_report_breaker('destination', 'api', 'q', 1, 0)")
+    assert pages(sql, "stampeded_report_breaker", "destination", "api", "q", 0, 100) <= 10

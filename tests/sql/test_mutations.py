@@ -14,6 +14,7 @@ import pytest
 
 from tests.races import test_outcome_races as outcome_races
 from tests.sql import (
+    test_breakers,
     test_claim,
     test_counts,
     test_dead_letters,
@@ -25,6 +26,7 @@ from tests.sql import (
     test_key_limits,
     test_limits,
     test_owner,
+    test_planner,
     test_prune,
     test_rates,
     test_reap,
@@ -177,6 +179,25 @@ MUTATIONS = [
              test_prune.test_a_state_that_the_policy_leaves_open_goes_by_the_age_given),
     Mutation("prune_state", "dedup_key IS NULL OR", "true OR",
              test_prune.test_a_completed_job_that_holds_its_period_stays_until_the_bucket_ends, {"period": "month"}),
+    # breakers and the planner
+    Mutation("claim", "v_rooms := stampeded_breaker_rooms(p_queue)", "v_rooms := NULL",
+             test_breakers.test_a_claim_passes_over_the_jobs_of_an_open_breaker),
+    Mutation("breaker_rooms", "coalesce(due.probes, 0)", "1",
+             test_breakers.test_a_claim_passes_over_the_jobs_of_an_open_breaker),
+    Mutation("breaker_rooms", "SKIP LOCKED", "",
+             test_breakers.test_a_breaker_whose_probes_another_claim_takes_is_not_waited_for),
+    Mutation("start_probes", "interval '1 second' * b.wait_secs", "interval '0'",
+             test_breakers.test_when_the_wait_is_over_one_probe_starts_and_none_beside_it),
+    Mutation("step_breaker", "v_breaker.failures >= coalesce((p_rule ->> 'share')", "0 >= coalesce((p_rule ->> 'share')",
+             test_breakers.test_a_closed_breaker_opens_at_as_many_failures_as_its_rule_says),
+    Mutation("step_breaker", "2.0 ^ least(v_breaker.openings, 30)", "1",
+             test_breakers.test_a_probe_that_fails_opens_it_for_twice_as_long_up_to_the_longest_wait),
+    Mutation("report_breaker", "p_failures = 0 AND", "false AND",
+             test_breakers.test_successes_of_a_closed_breaker_write_nothing),
+    Mutation("verdicts", "AND decided_at > clock_timestamp() - interval '30 seconds'", "",
+             test_planner.test_a_stale_verdict_counts_as_none),
+    Mutation("set_verdict", "verdict <> p_verdict OR", "true OR",
+             test_planner.test_a_verdict_that_stands_is_written_again_only_before_it_goes_stale),
     # schedules and counts
     Mutation("fire_occurrence", "AND NOT paused AND next_run_at <= clock_timestamp()", "",
              test_schedules.test_a_schedule_that_is_not_due_or_paused_is_left_as_it_is, {"columns": {"paused": True}}),

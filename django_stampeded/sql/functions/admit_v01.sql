@@ -1,10 +1,11 @@
--- What a queue's policy admits to a claim of p_limit jobs: at most `room` in claim order, or the `chosen` ones, which are locked.
+-- What a queue's policy and breakers (p_rooms, see stampeded_breaker_rooms) admit to a claim of p_limit jobs: at most `room` in
+-- claim order, or the `chosen` ones, which are locked.
 --
 -- A queue with limits is claimed from by one session at a time, which holds the queue's lock until it commits: what it counts
 -- then includes all that others have claimed, so the limits are exact. That needs a snapshot taken under the lock, hence READ
 -- COMMITTED. The lock is asked for some 50 ms and then passed over as a locked job is: waiting for it would let two that claim
 -- from the same queues in another order block each other for good, and an open transaction hold up every claimer.
-CREATE OR REPLACE FUNCTION stampeded_admit(p_policy stampeded_queue_policies, p_limit bigint, p_now timestamptz,
+CREATE OR REPLACE FUNCTION stampeded_admit(p_policy stampeded_queue_policies, p_limit bigint, p_now timestamptz, p_rooms jsonb,
                                            OUT room bigint, OUT chosen tid[])
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -14,7 +15,8 @@ DECLARE
     v_locked boolean;
 BEGIN
     room := p_limit;
-    IF num_nonnulls(p_policy.max_running, p_policy.rate_limit) = 0 AND NOT p_policy.fair_tenants AND NOT v_keyed THEN
+    IF num_nonnulls(p_policy.max_running, p_policy.rate_limit) = 0 AND NOT coalesce(p_policy.fair_tenants, false) AND NOT v_keyed
+       AND p_rooms IS NULL THEN
         RETURN;
     END IF;
     IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -38,8 +40,8 @@ BEGIN
         room := least(room, stampeded_rate_room(p_policy.queue, 'queue', '', p_policy.rate_limit, p_policy.rate_period_secs,
                                                 clock_timestamp()));
     END IF;
-    IF room > 0 AND (v_keyed OR p_policy.fair_tenants) THEN
-        chosen := stampeded_choose(p_policy.queue, room, p_now, p_policy.fair_tenants, v_keyed);
+    IF room > 0 AND (v_keyed OR p_policy.fair_tenants OR p_rooms IS NOT NULL) THEN
+        chosen := stampeded_choose(p_policy.queue, room, p_now, coalesce(p_policy.fair_tenants, false), v_keyed, p_rooms);
         room := 0;
     END IF;
 END $$;

@@ -1,16 +1,17 @@
 -- Chooses and locks up to p_limit due jobs of a queue that tells keys apart: p_keyed by their limits, p_fair by shares of the
--- tenants. The caller holds the queue's lock.
+-- tenants, p_rooms by the breakers of their destinations. The caller holds the queue's lock.
 --
 -- Mostly the first jobs of the queue may all start, so under limits alone these are looked at first, in claim order. Where too
 -- many of them are held back, those behind come into view, unit by unit (stampeded_choose_in_turn). A job that somebody else
 -- holds locked is left out and the choice made again.
-CREATE OR REPLACE FUNCTION stampeded_choose(p_queue text, p_limit bigint, p_now timestamptz, p_fair boolean, p_keyed boolean)
+CREATE OR REPLACE FUNCTION stampeded_choose(p_queue text, p_limit bigint, p_now timestamptz, p_fair boolean, p_keyed boolean,
+                                            p_rooms jsonb)
 RETURNS tid[]
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    v_running jsonb := CASE WHEN p_keyed THEN stampeded_running_by_key(p_queue) END;
+    v_running jsonb := CASE WHEN p_keyed THEN stampeded_running_by_key(p_queue) || coalesce(p_rooms, '{}') ELSE p_rooms END;
     v_first   bigint := p_limit + 100;
     v_seen    bigint;
     v_chosen  uuid[];

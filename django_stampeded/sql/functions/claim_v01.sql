@@ -10,7 +10,8 @@
 -- they are, so that there is no index to choose. Custom plans prune partitions while planning; a generic one would lock every
 -- partition there is.
 --
--- A queue with a policy is asked first what it admits (stampeded_admit): others pay one look-up. There, how many jobs may start
+-- A queue with a policy, or with jobs for a destination whose breaker isn't closed, is asked first what it admits
+-- (stampeded_admit): others pay two look-ups. There, how many jobs may start
 -- is decided, and where keys are told apart or tenants take turns, which ones; then they are locked already.
 CREATE OR REPLACE FUNCTION stampeded_claim(p_queue text, p_worker_id uuid, p_limit bigint DEFAULT 1, p_now timestamptz DEFAULT NULL)
 RETURNS SETOF stampeded_jobs
@@ -34,6 +35,7 @@ DECLARE
     v_policy stampeded_queue_policies;
     v_chosen tid[];
     v_taken  bigint;
+    v_rooms  jsonb;
 BEGIN
     IF p_limit IS NULL OR p_limit < 0 THEN
         RAISE EXCEPTION 'p_limit must be 0 or more, not %', coalesce(p_limit::text, 'null')
@@ -49,8 +51,14 @@ BEGIN
             v_policy := v_found;
         END IF;
     END LOOP;
+    IF v_limit > 0 AND EXISTS (SELECT FROM stampeded_breakers WHERE state <> 'closed' AND kind = 'destination'
+                                  AND (queues IS NULL OR p_queue = ANY (queues)))
+       AND current_setting('transaction_isolation') = 'read committed' THEN  -- else probes could not be told apart
+        v_policy.queue := p_queue;
+        v_rooms := stampeded_breaker_rooms(p_queue);
+    END IF;
     IF v_policy.queue IS NOT NULL AND v_limit > 0 THEN
-        SELECT room, chosen INTO v_limit, v_chosen FROM stampeded_admit(v_policy, p_limit, v_now);
+        SELECT room, chosen INTO v_limit, v_chosen FROM stampeded_admit(v_policy, p_limit, v_now, v_rooms);
     END IF;
     IF v_limit = 0 AND v_chosen IS NULL THEN
         RETURN;
@@ -77,5 +85,8 @@ BEGIN
     IF v_policy.rate_limit IS NOT NULL OR v_chosen IS NOT NULL THEN
         GET DIAGNOSTICS v_taken = ROW_COUNT;
         PERFORM stampeded_record_starts(v_policy, p_worker_id, v_began, v_taken);
+    END IF;
+    IF v_rooms IS NOT NULL THEN
+        PERFORM stampeded_start_probes(p_queue, p_worker_id, v_began, v_rooms);
     END IF;
 END $$;
