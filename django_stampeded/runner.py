@@ -23,6 +23,7 @@ from django_stampeded.maintenance.batcher import Batcher
 from django_stampeded.maintenance.counter import Counter
 from django_stampeded.maintenance.declarer import Declarer
 from django_stampeded.maintenance.expirer import Expirer
+from django_stampeded.maintenance.planner import Planner
 from django_stampeded.maintenance.pruner import OccurrencePruner, Pruner, ResultPruner
 from django_stampeded.maintenance.reaper import Reaper
 from django_stampeded.maintenance.sampler import Sampler
@@ -118,7 +119,7 @@ class Roles:
 
     Args:
         worker: how its worker is to work, None for no worker.
-        maintenance: whether it fires schedules, reaps, expires, prunes and folds.
+        maintenance: whether it fires schedules, reaps, expires, plans, prunes and folds.
         alias: the alias in DATABASES that maintenance works on.
         max_jobs: the process ends after so many jobs, None for never.
         max_rss: the process ends once it occupies so many MiB of memory, None for never.
@@ -139,6 +140,7 @@ def services() -> Sequence[Service]:
         Reaper(settings.DEAD_AFTER),
         Expirer(),
         Batcher(),
+        Planner(),
         Pruner(settings.COMPLETED_RETENTION, settings.DISCARDED_RETENTION),
         OccurrencePruner(),
         ResultPruner(),

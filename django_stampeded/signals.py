@@ -1,4 +1,4 @@
-"""Django signals for what happens to jobs. Owns the signals; enqueue.py and the worker send them.
+"""Django signals for what happens to jobs and breakers. Owns the signals; enqueue.py, the worker and actions send them.
 
 They are sent with send_robust: a receiver that raises is logged by Django and changes nothing for the job. Receivers run where
 the change happens, so a slow one slows the enqueuer or the worker down. What happens to a job in SQL alone (a worker's death,
@@ -63,4 +63,14 @@ job_interrupted = Signal()
 
 The job was cancelled elsewhere, its lease was lost, it was given up after a timeout, or handed back as the worker ends.
 `sender`: the class JobContext. `job`: its JobContext. `exception`: what it raised.
+"""
+
+breaker_opened = Signal()
+"""A circuit breaker has opened, by failures or by hand. Sent once, by the process that saw it, not for failed probes.
+
+`sender`: the class Key. `kind`: "destination" or "task". `key`: which one. `using`: the alias of the database.
+"""
+
+breaker_closed = Signal()
+"""A circuit breaker is closed again, by probes that succeeded or by hand. Sent as breaker_opened is, with the same arguments.
 """

@@ -45,6 +45,8 @@ class Task(Generic[P, R]):
     expire_seconds: whole seconds without a sign of life until the job is failed. timeout: seconds a run may take, None for
     any number; "setting" stands for the setting TIMEOUT. isolation: "thread", or "process" for one that can be killed.
     transactional: the body, what it enqueues and the job's completion commit in one transaction, or none of them.
+    breaker: True for a circuit breaker of the task where its jobs have no destination, False for none at all, a dict for a rule
+    of its own (see breaking.Rule); None: the setting BREAKER, for destinations alone.
     retry_on, discard_on: exception classes; what is one of discard_on, or none of retry_on where that is given, discards the
     job. backoff: a function of (attempt, exception) that returns the delay until the next one, in seconds or as a timedelta,
     or None for that of backoff_base and backoff_max: seconds, 0.001 to 2147483.
@@ -80,6 +82,7 @@ class Task(Generic[P, R]):
     retry_on: tuple[type[BaseException], ...] | None = None
     discard_on: tuple[type[BaseException], ...] = ()
     backoff: Callable[[int, Exception], timedelta | float | None] | None = None
+    breaker: dict[str, Any] | bool | None = None
     backoff_base: float = 1.0
     backoff_max: float = 3600.0
     dead_letter_queue: str | None = None

@@ -32,7 +32,7 @@ from django_stampeded.results import database
 __all__ = ["StampededBackend"]
 
 _OF_THE_TASKS = ("name", "aliases", "takes_context", "queue_name", "priority", "run_after", "meta", *OF_ONE_JOB)
-_OF_THE_FUNCTION = ("store_result", "result_ttl", "isolation", "transactional")
+_OF_THE_FUNCTION = ("store_result", "result_ttl", "isolation", "transactional", "breaker")
 
 
 class StampededBackend(BaseTaskBackend):

@@ -12,12 +12,13 @@ from typing import Any
 
 import psycopg
 
-from django_stampeded import batch_functions, functions
+from django_stampeded import batch_functions, breaker_functions, functions
 from django_stampeded.maintenance.service import Report
 
 LARGEST = 10_000
 SMALLEST = 10
 OCCURRENCES_KEPT = timedelta(days=30)
+BREAKERS_KEPT = timedelta(days=30)
 BATCHES_KEPT = timedelta(days=30)
 
 
@@ -48,14 +49,14 @@ class Pruner:
 
 
 class OccurrencePruner:
-    """Prunes the ledger of fired occurrences."""
+    """Prunes the ledger of fired occurrences, and circuit breakers that have had nothing to do for long."""
 
     name = "occurrence pruner"
     interval = 3600.0
 
     def run_once(self, cur: Any) -> Report:
         """Prune what is older than any occurrence that could still be asked for."""
-        return Report(functions.prune_occurrences(cur, OCCURRENCES_KEPT))
+        return Report(functions.prune_occurrences(cur, OCCURRENCES_KEPT) + breaker_functions.prune(cur, BREAKERS_KEPT))
 
 
 class ResultPruner:

@@ -22,6 +22,7 @@ from django_stampeded.process.link import Cursor, Trouble, trouble
 from django_stampeded.process.loop import Loop
 from django_stampeded.process.outage import Outage
 from django_stampeded.worker import messages
+from django_stampeded.worker.guards import Guards
 from django_stampeded.worker.lease import Desk, Lease
 from django_stampeded.worker.outcomes import Completed, Failed, Outcome, Recorded, Released, Snoozed
 
@@ -47,11 +48,12 @@ class AckReport:
 
 class Acker(Loop):
     """Records outcomes from the desk's outbox; `look_soon` is called when some of the jobs are to run again later, or when
-    their end may have made way for others."""
+    their end may have made way for others; `guards` hears of them all."""
 
-    def __init__(self, alias: str, outage: Outage, desk: Desk, look_soon: Callable[[], None]) -> None:
+    def __init__(self, alias: str, outage: Outage, desk: Desk, look_soon: Callable[[], None], guards: Guards) -> None:
         super().__init__("acker", alias, outage)
         self.desk = desk
+        self.guards = guards
         self.look_soon = look_soon
         self.wake = desk.for_acker
         self.batch: list[Entry] = []
@@ -93,6 +95,7 @@ class Acker(Loop):
             lease.lost = lease.lost or not unsure
             (messages.result_unsure(lease) if unsure else messages.lease_lost(lease, late=True))
         report = AckReport(len(batch) - len(refused), refused)
+        self._tell_breakers(batch, refused)
         # Before the leases are let go: a worker that drains ends once it holds none, and a callback is a job for it.
         self._finish({lease.job.batch_id for lease, _ in batch if lease.job.batch_id is not None})
         self.desk.let_go([lease for lease, _ in batch])
@@ -111,6 +114,13 @@ class Acker(Loop):
                 batch_functions.finish_batches(self.link.cursor(), sorted(batches))
         except Exception as exc:  # the outcomes are on record; a connection that broke is noticed at its next use
             messages.batches_left(exc)
+
+    def _tell_breakers(self, batch: Sequence[Entry], refused: Sequence[Lease]) -> None:
+        """After the commit, tell the circuit breakers; one that is lost costs them some sight, and no job anything."""
+        try:
+            self.guards.report(self.link, batch, refused)
+        except Exception as exc:
+            messages.breakers_unreported(exc)
 
     def _record(self, batch: Sequence[Entry]) -> list[Lease]:
         if all(isinstance(outcome, Recorded) for _, outcome in batch):

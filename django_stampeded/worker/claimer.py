@@ -20,6 +20,8 @@ from django_stampeded.process.link import Cursor
 from django_stampeded.process.loop import Loop
 from django_stampeded.process.outage import Outage
 from django_stampeded.worker import claims, messages
+from django_stampeded.worker.advice import Advice
+from django_stampeded.worker.guards import Guards
 from django_stampeded.worker.identity import Identity
 from django_stampeded.worker.lease import Desk, Lease
 from django_stampeded.worker.options import WorkerOptions
@@ -49,7 +51,7 @@ class Claimer(Loop):
     """Claims jobs for the desk's threads.
 
     `short_lease` is told the shortest expire_seconds of each claim; `drained` is called when nothing is left to run,
-    if the options say to drain.
+    if the options say to drain. `guards` are asked which of the claimed jobs may start.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Claimer(Loop):
         identity: Identity,
         short_lease: Callable[[int], None],
         drained: Callable[[], None],
+        guards: Guards,
     ) -> None:
         super().__init__("claimer", options.alias, outage)
         self.link.on_open = read_leniently
@@ -68,6 +71,7 @@ class Claimer(Loop):
         self.identity = identity
         self.short_lease = short_lease
         self.drained = drained
+        self.guards = guards
         self.wake = desk.for_claimer
         self.listening = False
         self._spell = claims.Spell()
@@ -75,6 +79,7 @@ class Claimer(Loop):
         self._full = False
         self._crowded = False
         self._turn = 0
+        self._advice = Advice(deaf=options.drain)
         self._known: list[str] = list(options.selection.queues or ())
         self._listed_at: float | None = None
         self._heard: set[str] = set()
@@ -172,7 +177,18 @@ class Claimer(Loop):
         desk, bounds = self.desk, self.options.selection.bounds
         held = desk.held_by_queue() if bounds else {}
         self._turn += 1
-        asked = claims.plan(queues, turn=self._turn, room=desk.room(), bounds=bounds, held=held, deep=self._deep)
+        advice = self._advice
+        advice.refresh(cur)
+        self._deep -= advice.held
+        asked = claims.plan(
+            advice.followed(queues),
+            turn=self._turn,
+            room=desk.room(),
+            bounds=bounds,
+            held=held,
+            deep=self._deep,
+            rushed=advice.rushed,
+        )
         if asked is None:  # no queue has work, or we hold as many of each as its bound allows
             desk.hungry = bool(self._deep)
             self._full = False
@@ -196,10 +212,15 @@ class Claimer(Loop):
     def _send(self, cur: Cursor, worker_id: UUID, asked: claims.Plan) -> Sequence[functions.ClaimedJob]:
         self._unsure = worker_id
         jobs = functions.claim(cur, asked.queues, worker_id, asked.limit, asked.limits)
+        refused = self.guards.admit(cur, jobs)
         self._unsure = None
         if jobs:
             now = monotonic()
-            self.desk.put([Lease(job, worker_id, now) for job in jobs])
+            leases = [Lease(job, worker_id, now) for job in jobs]
+            for lease in leases if refused else ():
+                if lease.job.id in refused:
+                    self.desk.refuse(lease, refused[lease.job.id])
+            self.desk.put(lease for lease in leases if lease.job.id not in refused)
             if self.desk.closed:
                 self.desk.release_waiting()
             self.short_lease(min(job.expire_seconds for job in jobs))

@@ -22,6 +22,8 @@ HORIZON_S = 0.04
 """How much work, in seconds for each thread, may wait in the process beyond what is running."""
 MOST_AHEAD = 600
 """Jobs held beyond the threads at most, however short they are."""
+USUAL_TURN = 4
+"""Each so many claims, queues that rush are asked in turn like others, so that these go on."""
 LOOKS_AGAIN = (0.0, 0.005, 0.02, 0.05, 0.1, 0.25)
 """Seconds between the looks that follow the announcement that we wait again.
 
@@ -83,6 +85,7 @@ def plan(
     bounds: Mapping[str, int],
     held: Mapping[str, int],
     deep: frozenset[str] = frozenset(),
+    rushed: frozenset[str] = frozenset(),
 ) -> Plan | None:
     """The next claim, or None where there is nothing to ask for.
 
@@ -93,14 +96,18 @@ def plan(
         bounds: how many jobs of a queue we hold at most, where it is bounded.
         held: how many jobs of a queue we hold now, for those that are bounded.
         deep: the queues that have more than they gave last time.
+        rushed: those to ask first and for all there is room for, but for each USUAL_TURN-th claim.
     """
     if room <= 0 or not queues:
         return None
     first = turn % len(queues)
+    turns = [*queues[first:], *queues[:first]]
+    if turn % USUAL_TURN == 0:
+        rushed = frozenset()
     share = ceil(room / len(deep)) if len(deep) > 1 else room
     chosen, limits, tied = [], [], set()
-    for queue in (*queues[first:], *queues[:first]):
-        most = share if queue in deep else room
+    for queue in sorted(turns, key=lambda queue: queue not in rushed) if rushed else turns:
+        most = share if queue in deep and queue not in rushed else room
         if queue in bounds and bounds[queue] - held.get(queue, 0) <= most:
             most = bounds[queue] - held.get(queue, 0)
             tied.add(queue)

@@ -14,6 +14,7 @@ from django_stampeded.process.outage import Outage
 from django_stampeded.worker import messages
 from django_stampeded.worker.acker import Acker
 from django_stampeded.worker.claimer import Claimer
+from django_stampeded.worker.guards import Guards
 from django_stampeded.worker.heartbeat import Heartbeat
 from django_stampeded.worker.identity import Identity
 from django_stampeded.worker.lease import Desk, Lease
@@ -49,8 +50,9 @@ class Clerks:
         self.outage = outage
         self.identity = identity
         self.heartbeat = Heartbeat(options, outage, desk, identity, about, tell, ended)
-        self.claimer = Claimer(options, outage, desk, identity, self.heartbeat.hurry, ended)
-        self.acker = Acker(options.alias, outage, desk, self.claimer.look_soon)
+        self.guards = Guards(options.alias)
+        self.claimer = Claimer(options, outage, desk, identity, self.heartbeat.hurry, ended, self.guards)
+        self.acker = Acker(options.alias, outage, desk, self.claimer.look_soon, self.guards)
         self.listener = Listener(options, outage, self.claimer.heard, self._say)
 
     @property

@@ -42,7 +42,7 @@ class Crew(Clerks):
         self.timekeeper = Timekeeper(self.desk, known)
         self.isolation = Isolation(options.alias)
         recipes = Recipes(options.alias, self.isolation)
-        self.desk.crew = [JobThread(n, self.desk, recipes, self.timekeeper) for n in range(1, options.threads + 1)]
+        self.desk.crew = [JobThread(n, self.desk, recipes, self.timekeeper, self.guards) for n in range(1, options.threads + 1)]
 
     def start(self) -> None:
         """Start them all. The timekeeper starts with the first job that has a timeout."""

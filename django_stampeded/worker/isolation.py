@@ -171,8 +171,8 @@ class Isolation:
 def outcome_of(answer: dict[str, Any]) -> Outcome:
     """The outcome that a message stands for."""
     match answer:
-        case {"kind": kind, "error": error, "delay_ms": delay_ms}:
-            return Failed(FailureKind(kind), error, delay_ms)
+        case {"kind": kind, "error": error, "delay_ms": delay_ms, "by_wish": by_wish}:
+            return Failed(FailureKind(kind), error, delay_ms, by_wish=by_wish)
         case {"snoozed": delay_ms}:
             return Snoozed(delay_ms)
         case {"completed": True, "result": result, "keep_s": keep_s}:
@@ -190,7 +190,7 @@ def message_of(outcome: Outcome) -> dict[str, Any]:
         case Snoozed(delay_ms):
             return {"snoozed": delay_ms}
         case Failed(kind, error, delay_ms):
-            return {"kind": kind.value, "error": error, "delay_ms": delay_ms}
+            return {"kind": kind.value, "error": error, "delay_ms": delay_ms, "by_wish": outcome.by_wish}
         case Recorded():
             return {"recorded": True}
     return {"released": True}

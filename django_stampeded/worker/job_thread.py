@@ -16,6 +16,7 @@ from django_stampeded.process.wake import Wake
 from django_stampeded.worker import django_connections, messages
 from django_stampeded.worker.coroutines import perform_async
 from django_stampeded.worker.execution import Recipes, perform
+from django_stampeded.worker.guards import Guards
 from django_stampeded.worker.interrupt import Guard, Timekeeper
 from django_stampeded.worker.lease import Lease, WorkerDesk
 from django_stampeded.worker.outcomes import RELEASED, Outcome
@@ -28,11 +29,12 @@ logger = logging.getLogger("django_stampeded.worker")
 class JobThread(threading.Thread):
     """One of the threads of a desk."""
 
-    def __init__(self, number: int, desk: WorkerDesk, recipes: Recipes, keeper: Timekeeper) -> None:
+    def __init__(self, number: int, desk: WorkerDesk, recipes: Recipes, keeper: Timekeeper, guards: Guards) -> None:
         super().__init__(name=f"stampeded-job-{number}", daemon=True)
         self.desk = desk
         self.recipes = recipes
         self.guard = Guard(keeper)
+        self.guards = guards
         self.bell = Wake()
         self.lease: Lease | None = None
         self.is_parked = False
@@ -126,7 +128,11 @@ class JobThread(threading.Thread):
         return lease
 
     def _begin(self, lease: Lease) -> bool:
-        """Start a lease; False when no job may start any more."""
+        """Start a lease; False when no job may start any more, or this one must not since its breaker is open."""
+        refusal = self.guards.refusal(lease.job)
+        if refusal is not None:
+            self.desk.settle(lease, refusal)
+            return False
         if self.desk.closed or not self.desk.start(lease):
             self.desk.settle(lease, RELEASED)
             return False

@@ -180,6 +180,11 @@ class Desk:
             if not self.wake_one():
                 break
 
+    def refuse(self, lease: Lease, outcome: Outcome) -> None:
+        """Settle a claimed job that must not start."""
+        self.held.add(lease)
+        self.settle(lease, outcome)
+
     def wake_one(self) -> bool:
         """Wake one of those that wait, the one that began last. False when none does.
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from django_stampeded.functions import Failed as Recorded
+from django_stampeded.states import FailureKind
 from django_stampeded.worker.failure_text import headline
 from django_stampeded.worker.lease import Lease
 from django_stampeded.worker.outcomes import Failed, Snoozed
@@ -118,8 +119,11 @@ def failed(lease: Lease, outcome: Failed, recorded: Recorded) -> None:
     """A failure is on record; the state says what becomes of the job."""
     job = lease.job
     ending = "discarded" + (", a copy is in its dead-letter queue" if recorded.dead_lettered else "")
+    level = logging.WARNING if recorded.now_state == "retryable" else logging.ERROR
+    if outcome.kind is FailureKind.BREAKER_OPEN and recorded.now_state == "retryable":
+        level = logging.DEBUG  # thousands at a time, and the breaker has a line of its own
     logger.log(
-        logging.WARNING if recorded.now_state == "retryable" else logging.ERROR,
+        level,
         "%s: attempt %d of %d %s; now %s. Its error is on record.",
         _name(lease),
         job.attempt,
@@ -275,3 +279,24 @@ def unrecorded(count: int) -> None:
 def stopped(node: str) -> None:
     """The end."""
     logger.info("Worker on %s stopped.", node)
+
+
+def breaker_opened(kind: str, key: str, retry_in: float | None, again: bool) -> None:
+    """A circuit breaker keeps jobs back from now on, or for longer."""
+    logger.warning(
+        "The circuit breaker of %s %s %s: none of its jobs starts before %s.",
+        kind,
+        key,
+        "stays open, as a probe failed" if again else "is open, as too many jobs failed",
+        "it is reset" if retry_in is None else f"a probe does, in {retry_in:.0f} s",
+    )
+
+
+def breaker_closed(kind: str, key: str) -> None:
+    """Its jobs run again."""
+    logger.warning("The circuit breaker of %s %s is closed again: its jobs run as before.", kind, key)
+
+
+def breakers_unreported(reason: Exception) -> None:
+    """The outcomes are on record, but no breaker has heard of them."""
+    logger.warning("Outcomes could not be reported to the circuit breakers, which decide without them: %s", reason)

@@ -43,13 +43,15 @@ class Snoozed:
 @dataclass(frozen=True, slots=True)
 class Failed:
     """A failure to record. `delay_ms` is None where the back-off on the job's row decides; `exit_status` is that of the
-    job's own process, if it had one and that ended; `exception` is what kept the body from being called, if that was it."""
+    job's own process, if it had one and that ended; `exception` is what kept the body from being called, if that was it;
+    `by_wish`: the job asked to be run again, which is no sign of trouble."""
 
     kind: FailureKind
     error: str
     delay_ms: int | None = None
     exit_status: int | None = None
     exception: BaseException | None = field(default=None, compare=False, repr=False)
+    by_wish: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def of_exception(exc: BaseException, attempt: int, policy: RetryPolicy = PLAIN_P
         case Snooze():
             return Snoozed(exc.delay_ms)
         case RetryIn():
-            return Failed(FailureKind.RAISED, _reason(exc.reason, "RetryIn"), exc.delay_ms)
+            return Failed(FailureKind.RAISED, _reason(exc.reason, "RetryIn"), exc.delay_ms, by_wish=True)
         case Cancel():
             return Failed(FailureKind.CANCELLED, _reason(exc.reason, "Cancel"))
         case Discard():

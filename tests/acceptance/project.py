@@ -157,7 +157,7 @@ class Project:
 @contextmanager
 def emptied(project: Project) -> Iterator[Project]:
     """The project without jobs, workers and effects; its processes are ended afterwards."""
-    tables = ("jobs", "workers", "progress", "count_deltas", "queue_policies", "limits", "starts", "turns")
+    tables = ("jobs", "workers", "progress", "count_deltas", "queue_policies", "limits", "starts", "turns", "breakers")
     project.rows(f"TRUNCATE {', '.join(f'stampeded_{table}' for table in tables)}, effects")
     try:
         yield project

@@ -496,3 +496,28 @@ async def async_steps(job: JobContext, upto: int) -> None:
         await job.acheckpoint(n)
         assert await job.atouch()
         assert current_job() is job
+
+
+OUTAGE = -1
+"""While `effects` has this number, whatever the tasks below talk to is away."""
+
+
+def call(n: int) -> None:
+    """Leave a trace, then fail if it is away."""
+    record(n)
+    with connection.cursor() as cur:
+        cur.execute("SELECT EXISTS (SELECT FROM effects WHERE n = %s)", [OUTAGE])
+        if cur.fetchone()[0]:
+            raise ConnectionError("it is away")
+
+
+@task(breaker={"failures": 3, "wait": 0.5, "longest_wait": 1}, backoff_base=0.001, backoff_max=0.001)
+def call_out(n: int) -> None:
+    """Talk to the job's destination, or to what the task itself stands for."""
+    call(n)
+
+
+@task(breaker=False, backoff_base=0.001, backoff_max=0.001)
+def call_carelessly(n: int) -> None:
+    """Talk to the job's destination, whatever its breaker says."""
+    call(n)

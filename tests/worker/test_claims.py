@@ -201,3 +201,13 @@ def test_looking_again_never_takes_longer_than_the_poll_interval():
 def test_the_rest_between_two_looks_depends_on_what_is_worth_looking_for(why, given, seconds):
     usual = {"stuck": False, "full": False, "room": 0, "until_look": 9.0, "quiet": 1.0, "poll": 5.0, "patience": 2.0}
     assert rest(**(usual | given)) == seconds, why
+
+
+def test_rushed_queues_come_first_and_get_all_the_room_but_for_each_fourth_turn():
+    def asked(turn):
+        deep = frozenset("abz")
+        return plan(["a", "b", "z"], turn=turn, room=6, bounds={}, held={}, deep=deep, rushed=frozenset("z"))
+
+    for turn in (1, 2, 3):
+        assert (asked(turn).queues[0], asked(turn).limits[0]) == ("z", 6)
+    assert (asked(4).queues, asked(4).limits) == (["b", "z", "a"], [2, 2, 2])

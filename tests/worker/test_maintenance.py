@@ -236,7 +236,7 @@ def test_one_round_of_everything_is_safe_to_call_at_any_time(effects):
     report = maintenance.run_once()
     maintenance.link.drop()
     pruners = {"pruner", "occurrence pruner", "result pruner"}
-    assert set(report) == {"declarer", "scheduler", "reaper", "expirer", "batcher", "counter", "sampler"} | pruners
+    assert set(report) == {"declarer", "scheduler", "reaper", "expirer", "batcher", "planner", "counter", "sampler"} | pruners
     assert timedelta(0) is not None
 
 
