@@ -6,6 +6,7 @@ somebody may do it is the surface's check; what it does to a job is decided in S
 """
 
 from django_stampeded.actions.audit import LONGEST_REASON, Actor
+from django_stampeded.actions.breakers import reset_breaker, trip_breaker
 from django_stampeded.actions.bulk import BULK_SECONDS, GOES_FOR, PARAMETER_OF, BulkReport, group, on_each, on_portion
 from django_stampeded.actions.bulk_operations import carry_on, expected, start, stop
 from django_stampeded.actions.editing import check_arguments, edit_and_retry, enqueue
@@ -29,7 +30,8 @@ from django_stampeded.actions.workers import stop_worker
 
 EVERY_ACTION = (
     *JOB_ACTIONS, "edit", "enqueue", "bulk", "stop_bulk", "pause", "resume", "change_policy", "change_limit", "make_schedule",
-    "change_schedule", "pause_schedule", "resume_schedule", "run_schedule", "delete_schedule", "prune", "stop_worker",
+    "change_schedule", "pause_schedule", "resume_schedule", "run_schedule", "delete_schedule", "trip_breaker",
+    "reset_breaker", "prune", "stop_worker",
 )  # fmt: skip
 """What stands in the audit's column of actions."""
 
@@ -64,6 +66,7 @@ __all__ = [
     "pause_schedule",
     "prune",
     "redrive",
+    "reset_breaker",
     "resume",
     "retry",
     "run_now",
@@ -73,4 +76,5 @@ __all__ = [
     "start",
     "stop",
     "stop_worker",
+    "trip_breaker",
 ]

@@ -7,18 +7,20 @@ from django.contrib.admin import AdminSite, ModelAdmin
 from django.db.models import Model
 
 from django_stampeded.admin.batches import BatchAdmin
+from django_stampeded.admin.breakers import BreakerAdmin
 from django_stampeded.admin.bulk import BulkOperationAdmin
 from django_stampeded.admin.history import AuditEntryAdmin, CronOccurrenceAdmin
 from django_stampeded.admin.jobs import JobAdmin
 from django_stampeded.admin.queues import QueuePolicyAdmin
 from django_stampeded.admin.schedules import ScheduleAdmin
 from django_stampeded.admin.workers import WorkerAdmin
-from django_stampeded.models import AuditEntry, Batch, BulkOperation, CronOccurrence, Job, QueuePolicy, Schedule, Worker
+from django_stampeded.models import AuditEntry, Batch, Breaker, BulkOperation, CronOccurrence, Job, QueuePolicy, Schedule, Worker
 
 PAGES: dict[type[Model], type[ModelAdmin]] = {
     Job: JobAdmin,
     BulkOperation: BulkOperationAdmin,
     QueuePolicy: QueuePolicyAdmin,
+    Breaker: BreakerAdmin,
     Worker: WorkerAdmin,
     Schedule: ScheduleAdmin,
     CronOccurrence: CronOccurrenceAdmin,

@@ -5,6 +5,7 @@ Nothing here takes longer as the job table grows: counts come from a view, rows 
 """
 
 from django_stampeded.insights.batches import BatchStatus, BatchView, batch, batch_statuses, batches
+from django_stampeded.insights.breakers import BreakerStatus, breaker_of, breakers
 from django_stampeded.insights.clusters import Clusters, ErrorCluster, error_clusters
 from django_stampeded.insights.durations import in_words
 from django_stampeded.insights.errors import ErrorEntry, summary_of
@@ -37,6 +38,7 @@ from django_stampeded.insights.workers import (
 __all__ = [
     "BatchStatus",
     "BatchView",
+    "BreakerStatus",
     "Charts",
     "Clusters",
     "ErrorCluster",
@@ -71,6 +73,8 @@ __all__ = [
     "batch",
     "batch_statuses",
     "batches",
+    "breaker_of",
+    "breakers",
     "charts",
     "counts_by_queue",
     "error_clusters",

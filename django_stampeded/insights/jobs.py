@@ -18,6 +18,7 @@ from django.db.models.functions import Now
 from django_stampeded import limit_functions
 from django_stampeded.conf import settings
 from django_stampeded.insights.alias import chosen
+from django_stampeded.insights.breakers import breaker_of
 from django_stampeded.insights.errors import LONGEST_ERROR, ErrorEntry, read_ring, summary_of
 from django_stampeded.insights.progress import ProgressFacts, progress_of
 from django_stampeded.insights.queues import counts_by_queue, pause_part, policies_of
@@ -144,6 +145,7 @@ def situation(job: Job, now: datetime, using: str | None = None) -> QueueSituati
         unknown_task="" if any(worker.alive and may_know(worker, job.task) for worker in serving) else job.task,
         ahead=min(ahead, AHEAD_COUNTED_TO),
         ahead_at_least=ahead > AHEAD_COUNTED_TO,
+        **_breaker_part(job, alias),
         **_policy_part(policy),
         **pause_part(policy, policies.get(ALL_QUEUES)),
         **({} if policy is None else _limits_part(job, alias)),
@@ -156,6 +158,11 @@ def _ahead_of(job: Job, now: datetime, alias: str) -> int:
     # In the order of the claim index, so that it is what gets read, whatever the planner thinks of the numbers.
     in_order = due.exclude(pk=job.pk).order_by("priority", "scheduled_at", "id")
     return in_order[: AHEAD_COUNTED_TO + 1].count()
+
+
+def _breaker_part(job: Job, alias: str) -> dict[str, Any]:
+    found = breaker_of(job, alias)
+    return {} if found is None else {"breaker": found.key, "breaker_retry_in": found.retry_in}
 
 
 def _policy_part(policy: QueuePolicy | None) -> dict[str, Any]:

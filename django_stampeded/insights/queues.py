@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 
 from django_stampeded.insights.alias import chosen
 from django_stampeded.insights.durations import in_words
+from django_stampeded.insights.reasons import VERDICT_TRUSTED_FOR
 from django_stampeded.insights.workers import live_workers, serves
 from django_stampeded.models import ALL_QUEUES, QueueCount, QueuePolicy
 from django_stampeded.states import RUNNING, WAITING, State
@@ -36,8 +37,8 @@ class QueueStatus:
         paused_until: when the pause ends by itself; None when it doesn't.
         paused_with_all: the pause is that of all queues, and not its own.
         max_running: most jobs at once; None for no limit.
-        verdict: the planner's word.
-        verdict_reason: why, as the planner put it.
+        verdict: the planner's word; steady when it has gone stale.
+        verdict_reason: its reason, empty for steady.
         live_workers: live workers that take jobs from it.
     """
 
@@ -150,7 +151,7 @@ def _policy_part(policy: QueuePolicy | None) -> dict[str, Any]:
 def policies_of(alias: str, queue: str | None = None) -> dict[str, QueuePolicy]:
     """The policies, or those that hold for one queue; that of all queues is among them only while it pauses them.
 
-    A pause that has ended by itself, by the database's clock, is left out of its row.
+    A pause that has ended by itself, by the database's clock, is left out of its row, and so is a verdict that has gone stale.
     """
     rows = QueuePolicy.objects.using(alias).annotate(database_now=Now())
     if queue is not None:
@@ -159,6 +160,8 @@ def policies_of(alias: str, queue: str | None = None) -> dict[str, QueuePolicy]:
     for policy in rows:
         if policy.paused_until is not None and policy.paused_until <= policy.database_now:
             policy.paused_at = policy.paused_reason = policy.paused_until = None
+        if policy.decided_at is None or policy.database_now - policy.decided_at > VERDICT_TRUSTED_FOR:
+            policy.verdict, policy.reason = QueuePolicy.Verdict.STEADY.value, None
         if policy.queue != ALL_QUEUES or policy.paused_at is not None:
             found[policy.queue] = policy
     return found

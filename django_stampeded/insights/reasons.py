@@ -53,6 +53,8 @@ class QueueSituation:
         verdict: the planner's word: steady, rush or hold.
         verdict_reason: the planner's reason.
         decided_at: when the planner said so.
+        breaker: the destination or task of the job's circuit breaker, while that isn't closed.
+        breaker_retry_in: in how long its next probe may start, in words; empty when nobody knows.
         live_workers: live workers that take jobs from this queue.
         silent_workers: workers for this queue whose heartbeat has stopped.
         unknown_task: the job's task, where no live worker for this queue has a function for it.
@@ -72,6 +74,8 @@ class QueueSituation:
     verdict: str = "steady"
     verdict_reason: str = ""
     decided_at: datetime | None = None
+    breaker: str = ""
+    breaker_retry_in: str = ""
     live_workers: int = 0
     silent_workers: int = 0
     unknown_task: str = ""
@@ -221,6 +225,15 @@ def _keys_held_back(job: WaitingJob, situation: QueueSituation, now: datetime) -
         yield Reason(f"{scope}_limit_reached", texts[scope] % {"queue": situation.queue})
 
 
+def _breaker_open(job: WaitingJob, situation: QueueSituation, now: datetime) -> Iterator[Reason]:
+    if not situation.breaker:
+        return
+    text = gettext("The circuit breaker of “%(key)s” is open, so only probes start.") % {"key": situation.breaker}
+    if situation.breaker_retry_in:
+        text += " " + gettext("The next may in %(wait)s.") % {"wait": situation.breaker_retry_in}
+    yield Reason("breaker_open", text)
+
+
 def _held(job: WaitingJob, situation: QueueSituation, now: datetime) -> Iterator[Reason]:
     if situation.verdict != "hold" or situation.decided_at is None:
         return
@@ -250,6 +263,7 @@ _RULES: tuple[_Rule, ...] = (
     _paused,
     _unknown_task,
     _scheduled,
+    _breaker_open,
     _no_worker,
     _limit_reached,
     _rate_spent,

@@ -23,7 +23,7 @@ from django_stampeded.conf import settings
 from django_stampeded.exceptions import SchemaMismatch, ServerTooOld
 from django_stampeded.management.console import acting, deciding, reading
 from django_stampeded.management.console.printing import Answer, as_json
-from django_stampeded.models import QueueLimit
+from django_stampeded.models import Breaker, QueueLimit
 from django_stampeded.states import FailureKind, State
 
 _AGE = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,6})?)(?P<unit>s|m|h|d)?")
@@ -203,6 +203,7 @@ def _limiting(parser: CommandParser) -> None:
 
 
 def _policy_options(parser: CommandParser) -> None:
+    parser.add_argument("--max-wait", type=_age_or_none, metavar="AGE", help="How long its jobs may wait, or none.")
     parser.add_argument("--fair", choices=("yes", "no"), help="Whether its tenants get fair shares.")
     for state in ("completed", "discarded", "cancelled"):
         parser.add_argument(f"--keep-{state}", type=_age_or_none, metavar="AGE", help=f"How long {state} jobs stay, or none.")
@@ -213,6 +214,12 @@ def _limit_named(parser: CommandParser) -> None:
     parser.add_argument("scope", nargs="?", choices=QueueLimit.Scope.values, help="What the limit is of.")
     parser.add_argument("value", nargs="?", help="Which one; each that has no limit of its own when left out.")
     parser.add_argument("--remove", action="store_true", help="Remove the limit.")
+
+
+def _breaker_named(parser: CommandParser) -> None:
+    parser.add_argument("act", nargs="?", choices=("trip", "reset"), help="What to do to one of them before.")
+    parser.add_argument("kind", nargs="?", choices=Breaker.Kind.values, help="What it is of.")
+    parser.add_argument("key", nargs="?", help="Which destination or task.")
 
 
 def _max_wait(parser: CommandParser) -> None:
@@ -254,6 +261,11 @@ SUBCOMMANDS = {
         "Shows the policies of queues, or changes one.", deciding.policy, (_queue_named, _limiting, _policy_options)
     ),
     "limit": Subcommand("Shows the limits within queues, or changes one.", deciding.limit, (_limit_named, _limiting)),
+    "breakers": Subcommand(
+        "Shows the circuit breakers; trips or resets one.",
+        deciding.breakers,
+        (_breaker_named, _reason, _pause_until, _limit_option),
+    ),
     "cron": Subcommand("Lists schedules; runs, pauses or resumes one.", acting.cron, (_schedule_options, _limit_option)),
     "prune": Subcommand("Deletes old finished jobs.", acting.prune, (_ages, _yes)),
 }

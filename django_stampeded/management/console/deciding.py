@@ -1,15 +1,17 @@
-"""The subcommands `policy` and `limit`: what operators decide about queues, shown and changed, through `actions`."""
+"""The subcommands `policy`, `limit` and `breakers`: what operators decide, shown and changed, through `actions`."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandError
 
-from django_stampeded import actions
+from django_stampeded import actions, insights
 from django_stampeded.management.console.acting import whoever
-from django_stampeded.management.console.printing import Answer, table
+from django_stampeded.management.console.printing import Answer, plain, table
 from django_stampeded.models import QueueLimit, QueuePolicy
 
 _KEPT = ("completed", "discarded", "cancelled")
@@ -18,6 +20,9 @@ _KEPT = ("completed", "discarded", "cancelled")
 def policy(alias: str, options: dict[str, Any]) -> Answer:
     """The policies, or one of them; changes that one before, where told to."""
     changes = _limits(options)
+    wait: timedelta | str | None = options["max_wait"]
+    if wait is not None:
+        changes["max_wait_secs"] = int(wait.total_seconds()) if isinstance(wait, timedelta) else None
     if options["fair"] is not None:
         changes["fair_tenants"] = options["fair"] == "yes"
     for state in _KEPT:
@@ -33,11 +38,11 @@ def policy(alias: str, options: dict[str, Any]) -> Answer:
         found = found.filter(pk=options["queue"])
     data = [{name: getattr(row, name) for name in ("queue", *actions.POLICY, "paused_at", "paused_until")} for row in found]
     rows = [
-        [row.queue, row.max_running, _rate(row), "yes" if row.fair_tenants else "",
+        [row.queue, row.max_running, _rate(row), row.max_wait_secs, "yes" if row.fair_tenants else "",
          *(getattr(row, f"keep_{state}_secs") for state in _KEPT)]
         for row in found
     ]  # fmt: skip
-    headings = ["queue", "max. running", "rate", "fair", *(f"keep {state} (s)" for state in _KEPT)]
+    headings = ["queue", "max. running", "rate", "max. wait (s)", "fair", *(f"keep {state} (s)" for state in _KEPT)]
     return Answer({"policies": data}, table(headings, rows, "There is no policy."))
 
 
@@ -59,6 +64,25 @@ def limit(alias: str, options: dict[str, Any]) -> Answer:
     return Answer({"limits": data}, text)
 
 
+def breakers(alias: str, options: dict[str, Any]) -> Answer:
+    """The circuit breakers; trips or resets one before, where told to."""
+    act, kind, key = options["act"], options["kind"], options["key"]
+    if act is not None and key is None:
+        raise CommandError("No breaker is named: give destination or task, and which one.")
+    if act == "trip":
+        _do(partial(actions.trip_breaker, reason=options["reason"], until=options["until"]), kind, key, alias)
+    elif act == "reset" and not _do(actions.reset_breaker, kind, key, alias):
+        raise CommandError(f"There is no breaker of {kind} “{plain(key)}” in database “{alias}”: see `stampeded breakers`.")
+    found = insights.breakers(alias, options["limit"])
+    rows = [
+        [b.kind, b.key, b.state, b.failures, b.openings, b.retry_in or ("" if b.state == "closed" else "now" if b.retry_at else
+         "when reset"), b.reason] for b in found
+    ]  # fmt: skip
+    headings = ["of", "named", "state", "failures", "openings", "next probe in", "because"]
+    data = [asdict(breaker) for breaker in found]
+    return Answer({"breakers": data}, table(headings, rows, "No breaker has had anything to do."))
+
+
 def _limits(options: dict[str, Any]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if options["max_running"] is not None:
@@ -68,10 +92,10 @@ def _limits(options: dict[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _do(act: Any, *arguments: Any) -> None:
+def _do(act: Any, *arguments: Any) -> Any:
     *given, alias = arguments
     try:
-        act(*given, actor=whoever(), using=alias)
+        return act(*given, actor=whoever(), using=alias)
     except ValueError as error:
         raise CommandError(str(error)) from None
 

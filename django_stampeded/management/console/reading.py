@@ -21,7 +21,7 @@ from django_stampeded.states import FINAL, RUNNING, State
 def stats(alias: str, options: dict[str, Any]) -> Answer:
     """Every queue: jobs by state, the age of the oldest due job, workers, pause."""
     found = insights.queues(alias)
-    rows = [[q.queue, *q.by_state, q.oldest_words, q.live_workers, "paused" if q.paused else ""] for q in found]
+    rows = [[q.queue, *q.by_state, q.oldest_words, q.live_workers, "paused" if q.paused else _advice(q)] for q in found]
     headings = ["queue", *(state.value for state in State), "oldest due", "workers", ""]
     data = [
         {
@@ -35,10 +35,15 @@ def stats(alias: str, options: dict[str, Any]) -> Answer:
             "paused_until": q.paused_until,
             "max_running": q.max_running,
             "verdict": q.verdict,
+            "verdict_reason": q.verdict_reason,
         }
         for q in found
     ]
     return Answer({"queues": data}, table(headings, rows, "There are no jobs."))
+
+
+def _advice(queue: insights.QueueStatus) -> str:
+    return "" if queue.verdict == "steady" else f"{queue.verdict}: {queue.verdict_reason}"
 
 
 def list_jobs(alias: str, options: dict[str, Any]) -> Answer:
