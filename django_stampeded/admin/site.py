@@ -14,7 +14,17 @@ from django_stampeded.admin.jobs import JobAdmin
 from django_stampeded.admin.queues import QueuePolicyAdmin
 from django_stampeded.admin.schedules import ScheduleAdmin
 from django_stampeded.admin.workers import WorkerAdmin
-from django_stampeded.models import AuditEntry, Batch, Breaker, BulkOperation, CronOccurrence, Job, QueuePolicy, Schedule, Worker
+from django_stampeded.models import (
+    AuditEntry,
+    Batch,
+    Breaker,
+    BulkOperation,
+    CronOccurrence,
+    Job,
+    QueuePolicy,
+    Schedule,
+    Worker,
+)
 
 PAGES: dict[type[Model], type[ModelAdmin]] = {
     Job: JobAdmin,
