@@ -82,6 +82,7 @@ FUNCTIONS = [
     "touch_many_v01",
     "backoff_ms_v01",
     "push_error_v01",
+    "failure_entry_v01",
     "fingerprint_v01",
     "apply_failure_v01",
     "waits_until_v01",

@@ -272,7 +272,7 @@ def test_cancelling_a_batch_makes_of_each_job_what_cancelling_it_does(sql: SqlCl
     alone, together = (
         [
             {
-                name: [{**each, "at": None} for each in value] if name == "errors" else value
+                name: [each | {"at": None} | _seconds(each) for each in value] if name == "errors" else value
                 for name, value in job._asdict().items()
                 if name not in (*own, "attempted_by", "dedup_key")
             }
@@ -281,4 +281,12 @@ def test_cancelling_a_batch_makes_of_each_job_what_cancelling_it_does(sql: SqlCl
         for queue in ("alone", "together")
     )
     assert alone == together and {job["state"] for job in together} == {"cancelled"}
+    assert [each["node"] for job in together for each in job["errors"] if each["kind"] == "cancelled" and "node" in each] == ["host"]
+    tallies = sql.rows("SELECT queue, sum(n)::int FROM stampeded_tallies WHERE what = 'cancelled' GROUP BY queue")
+    assert dict(tallies) == {"alone": 3, "together": 3}
     assert finish(sql) == {id} and counts(sql, id) == {"cancelled": 3}
+
+
+def _seconds(entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry's duration as whether it has one."""
+    return {"duration_s": True} if entry.get("duration_s") is not None else {}

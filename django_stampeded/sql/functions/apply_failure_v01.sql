@@ -9,9 +9,6 @@
 --
 -- A null delay means back-off by the count of what went wrong; 0 means at once. Counters stop at the largest smallint
 -- instead of failing. A final state frees the dedup slot; discarded leaves a dead letter where the job names a queue for it.
---
--- The entry of the ring says where the attempt ran and for how long since its claim, so that workers of every language have that
--- on record. Where the message cuts the error short, the lines that follow its first one are kept beside it, for each attempt.
 CREATE OR REPLACE FUNCTION stampeded_apply_failure(p_job stampeded_jobs, p_kind text, p_error text,
                                                    p_retry_delay_ms bigint, p_exit_status bigint)
 RETURNS TABLE (was text, now_state text, dead_lettered boolean)
@@ -32,7 +29,6 @@ DECLARE
     v_state       text := 'retryable';
     v_delay_ms    bigint;
     v_entry       jsonb;
-    v_running     boolean := p_job.state IN ('claimed', 'executing');
     v_lettered    boolean := false;
 BEGIN
     IF v_death THEN
@@ -51,17 +47,7 @@ BEGIN
     END IF;
     v_delay_ms := least(greatest(
         coalesce(p_retry_delay_ms, stampeded_backoff_ms(v_count, p_job.backoff_base_ms, p_job.backoff_max_ms)), 0), 315360000000);
-    v_entry := jsonb_build_object('at', v_now, 'attempt', p_job.attempt, 'kind', p_kind, 'message', left(v_error, 1000),
-                                  'destination', p_job.destination, 'exit_status', p_exit_status);
-    IF v_running THEN
-        v_entry := v_entry || jsonb_build_object(
-            'worker', p_job.claimed_by,
-            'node', (SELECT hostname FROM stampeded_workers WHERE id = p_job.claimed_by),
-            'duration_s', round(extract(epoch FROM greatest(v_now - p_job.claimed_at, interval '0')), 3));
-    END IF;
-    IF char_length(v_error) > 1000 AND NOT v_refusal AND strpos(v_error, E'\n') > 0 THEN
-        v_entry := v_entry || jsonb_build_object('trace', left(substr(v_error, strpos(v_error, E'\n') + 1), 2000));
-    END IF;
+    v_entry := stampeded_failure_entry(p_job, v_now, p_kind, v_error, p_exit_status);
 
     IF v_state = 'discarded' AND p_job.dead_letter_queue IS NOT NULL THEN
         BEGIN

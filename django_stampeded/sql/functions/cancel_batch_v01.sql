@@ -27,16 +27,18 @@ BEGIN
          WHERE batch_id = ANY (v_ids) AND state NOT IN ('completed', 'discarded', 'cancelled')
          LIMIT p_limit
            FOR UPDATE SKIP LOCKED
+    ), gone AS (
+        UPDATE stampeded_jobs j
+           SET state = 'cancelled', finished_at = v_now, dedup_scope = NULL, claimed_by = NULL,
+               failure_kind = 'cancelled', last_error = v_error, error_fingerprint = stampeded_fingerprint(v_error),
+               errors = stampeded_push_error(j.errors, stampeded_failure_entry(j, v_now, 'cancelled', v_error))
+          FROM held
+         WHERE j.queue = held.queue AND j.id = held.id
+        RETURNING j.queue
+    ), told AS (
+        INSERT INTO stampeded_tallies (queue, what, n) SELECT queue, 'cancelled', count(*) FROM gone GROUP BY queue
     )
-    UPDATE stampeded_jobs j
-       SET state = 'cancelled', finished_at = v_now, dedup_scope = NULL, claimed_by = NULL,
-           failure_kind = 'cancelled', last_error = v_error, error_fingerprint = stampeded_fingerprint(v_error),
-           errors = stampeded_push_error(j.errors, jsonb_build_object(
-               'at', v_now, 'attempt', j.attempt, 'kind', 'cancelled', 'message', left(v_error, 1000),
-               'destination', j.destination, 'exit_status', NULL))
-      FROM held
-     WHERE j.queue = held.queue AND j.id = held.id;
-    GET DIAGNOSTICS cancelled = ROW_COUNT;
+    SELECT count(*) INTO cancelled FROM gone;
     more := EXISTS (SELECT FROM stampeded_jobs
                      WHERE batch_id = ANY (v_ids) AND state NOT IN ('completed', 'discarded', 'cancelled'));
     RETURN NEXT;
