@@ -38,6 +38,22 @@ def test_one_jobs_outcome_is_written_by_its_key(crowded: SqlClient) -> None:
     assert pages(crowded, "stampeded_progress", *lease, 1) < 60
 
 
+def test_one_jobs_outcome_is_not_looked_for_among_all_that_its_worker_runs_and_ran(sql: SqlClient) -> None:
+    own_partition(sql)
+    sql.enqueue_many(MANY)
+    jobs = sql.claim(limit=MANY // 2)
+    columns = [[getattr(job, name) for job in jobs[: MANY // 4]] for name in ("queue", "id", "attempt")]
+    sql.call("stampeded_complete_many", sql.worker, *columns)
+    job = jobs[-1]
+    lease = (job.queue, job.id, job.claimed_by, job.attempt)
+    assert pages(sql, "stampeded_touch", *lease) < 40
+    assert pages(sql, "stampeded_complete", *lease) < 60
+    assert pages(sql, "stampeded_release", *lease) < 60
+    assert pages(sql, "stampeded_snooze", *lease, 1000) < 60
+    assert pages(sql, "stampeded_fail", *lease, "raised", "boom") < 80
+    assert pages(sql, "stampeded_checkpoint", *lease, "{}") < 40
+
+
 def test_many_outcomes_are_written_by_their_keys(crowded: SqlClient) -> None:
     crowded.enqueue_many(50)
     jobs = crowded.claim(limit=50)

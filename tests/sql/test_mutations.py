@@ -128,7 +128,7 @@ MUTATIONS = [
         for verb, job in (("complete_many", "done"), ("touch_many", "held"))
         for guard, test, values in (
             (f"j.attempt = {job}.attempt", test_owner.test_another_attempt_of_the_same_worker_is_refused, {"attempt": 2}),
-            ("j.claimed_by IS NOT DISTINCT FROM p_worker_id", test_owner.test_another_worker_is_refused, {}),
+            ("j.claimed_by = p_worker_id", test_owner.test_another_worker_is_refused, {}),
             ("j.state IN ('claimed', 'executing')", test_owner.test_a_job_that_is_no_longer_executing_is_refused,
              {"state": "cancelled"}),
         )

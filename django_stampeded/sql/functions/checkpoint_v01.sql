@@ -18,8 +18,8 @@ BEGIN
     UPDATE stampeded_jobs
        SET checkpoint = p_state, checkpoint_at = clock_timestamp(), heartbeat_at = clock_timestamp(),
            checkpoint_seq = least(checkpoint_seq::bigint + 1, 2147483647)
-     WHERE queue = p_queue AND id = p_id AND claimed_by = p_worker_id AND attempt = p_attempt
-       AND state IN ('claimed', 'executing')
+     WHERE queue = p_queue AND id = p_id AND attempt = p_attempt
+       AND CASE WHEN state IN ('claimed', 'executing') THEN claimed_by = p_worker_id END
     RETURNING new.checkpoint_seq, octet_length(old.checkpoint::text) INTO v_seq, v_before;
     IF v_size > 8192 AND v_size > v_before THEN
         RAISE WARNING 'the checkpoint of job % has % bytes and grows: at 65536 it will be refused', p_id, v_size;

@@ -1,6 +1,6 @@
 -- Completes many jobs of one worker, by one statement for each queue; returns those that were still its own. The three arrays
--- have one element for each job. The plan is fixed for the reason given in stampeded_claim(): by key for each job named. Owner
--- and state are told in forms that no index serves, or the worker's running jobs would be read again for each of them.
+-- have one element for each job. The plan is fixed for the reason given in stampeded_claim(): by key for each job named, for
+-- which owner and state are told as in stampeded_complete().
 CREATE OR REPLACE FUNCTION stampeded_complete_many(p_worker_id uuid, p_queues text[], p_ids uuid[], p_attempts bigint[])
 RETURNS TABLE (queue text, id uuid)
 LANGUAGE plpgsql ROWS 100
@@ -26,8 +26,7 @@ BEGIN
                dedup_scope = CASE WHEN j.dedup_period IS NOT NULL THEN j.dedup_scope END
           FROM done
          WHERE j.queue = v_queue AND j.id = done.id AND j.attempt = done.attempt
-           AND j.claimed_by IS NOT DISTINCT FROM p_worker_id
-           AND CASE WHEN j.state IN ('claimed', 'executing') THEN p_worker_id IS NOT NULL END
+           AND CASE WHEN j.state IN ('claimed', 'executing') THEN j.claimed_by = p_worker_id END
         RETURNING j.queue, j.id;
     END LOOP;
 END $$;

@@ -17,8 +17,8 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     SELECT * INTO v_job FROM stampeded_jobs
-     WHERE queue = p_queue AND id = p_id AND claimed_by = p_worker_id AND attempt = p_attempt
-       AND state IN ('claimed', 'executing')
+     WHERE queue = p_queue AND id = p_id AND attempt = p_attempt
+       AND CASE WHEN state IN ('claimed', 'executing') THEN claimed_by = p_worker_id END
        FOR UPDATE;
     IF FOUND THEN
         RETURN QUERY SELECT * FROM stampeded_apply_failure(v_job, p_kind, p_error, p_retry_delay_ms, p_exit_status);

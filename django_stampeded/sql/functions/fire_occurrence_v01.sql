@@ -4,8 +4,8 @@
 --
 -- The ledger's unique token makes an occurrence fire once. A scheduler that computes next runs by its own time zone data gives
 -- the token by them too, for where the server's are older or newer it might take two occurrences for one; a null p_token is
--- made here (stampeded_occurrence_token). A null p_next_run_at means never again. A schedule that can't fire (its time zone is unknown, its job is refused) is set aside with
--- the reason, so that it stops no other.
+-- made here (stampeded_occurrence_token). A null p_next_run_at means never again. A schedule that can't fire (its time zone is
+-- unknown, its job is refused) is set aside with the reason, so that it stops no other.
 CREATE OR REPLACE FUNCTION stampeded_fire_occurrence(p_key text, p_next_run_at timestamptz, p_token text) RETURNS uuid
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -1,6 +1,6 @@
 -- When the earliest job that waits in a queue is due, null where none waits. Unless p_under_limits is false, a pause and the
--- queue's rate limit count too: then it is when a claim may next bring a job, null where a pause has no end. The claim index has the earliest one of each
--- priority at hand, so this hops from priority to priority and reads as many entries as there are priorities.
+-- queue's rate limit count too: then it is when a claim may next bring a job, null where a pause has no end. The claim index has
+-- the earliest one of each priority at hand, so this hops from one to the next and reads as many entries as there are priorities.
 CREATE OR REPLACE FUNCTION stampeded_next_due(p_queue text, p_under_limits boolean DEFAULT true) RETURNS timestamptz
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT

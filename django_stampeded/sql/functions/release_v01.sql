@@ -10,8 +10,8 @@ BEGIN
     UPDATE stampeded_jobs j
        SET state = CASE WHEN j.errors = '[]' THEN 'available' ELSE 'retryable' END,
            attempt = greatest(j.attempt - 1, 0), claimed_by = NULL, claimed_at = NULL, heartbeat_at = NULL
-     WHERE j.queue = p_queue AND j.id = p_id AND j.claimed_by = p_worker_id AND j.attempt = p_attempt
-       AND j.state IN ('claimed', 'executing')
+     WHERE j.queue = p_queue AND j.id = p_id AND j.attempt = p_attempt
+       AND CASE WHEN j.state IN ('claimed', 'executing') THEN j.claimed_by = p_worker_id END
     RETURNING old.state, new.state, true;
     IF FOUND THEN
         PERFORM stampeded_notify_due(p_queue);

@@ -13,8 +13,8 @@ BEGIN
        SET state = CASE WHEN errors = '[]' THEN 'available' ELSE 'retryable' END,
            attempt = greatest(attempt - 1, 0), claimed_by = NULL, claimed_at = NULL, heartbeat_at = NULL,
            scheduled_at = clock_timestamp() + v_delay_ms * interval '1 millisecond'
-     WHERE queue = p_queue AND id = p_id AND claimed_by = p_worker_id AND attempt = p_attempt
-       AND state IN ('claimed', 'executing');
+     WHERE queue = p_queue AND id = p_id AND attempt = p_attempt
+       AND CASE WHEN state IN ('claimed', 'executing') THEN claimed_by = p_worker_id END;
     IF NOT FOUND THEN
         RETURN false;
     END IF;

@@ -1,6 +1,6 @@
 -- The heartbeat of many jobs of one worker; returns those that are still its own. The three arrays have one element for
--- each job; the plan is that of stampeded_complete_many(). A job whose row is locked at the moment (its own transaction may hold a checkpoint) counts as owned and is
--- touched next time: a heartbeat must not wait behind the work that it vouches for.
+-- each job; the plan is that of stampeded_complete_many(). A job whose row is locked at the moment (its own transaction may
+-- hold a checkpoint) counts as owned and is touched next time: a heartbeat must not wait behind the work that it vouches for.
 CREATE OR REPLACE FUNCTION stampeded_touch_many(p_worker_id uuid, p_queues text[], p_ids uuid[], p_attempts bigint[])
 RETURNS TABLE (queue text, id uuid)
 LANGUAGE plpgsql ROWS 100
@@ -23,13 +23,11 @@ BEGIN
         ), own AS MATERIALIZED (
             SELECT j.id FROM held, stampeded_jobs j
              WHERE j.queue = v_queue AND j.id = held.id AND j.attempt = held.attempt
-               AND j.claimed_by IS NOT DISTINCT FROM p_worker_id
-               AND CASE WHEN j.state IN ('claimed', 'executing') THEN p_worker_id IS NOT NULL END
+               AND CASE WHEN j.state IN ('claimed', 'executing') THEN j.claimed_by = p_worker_id END
         ), free AS MATERIALIZED (
             SELECT j.id FROM held, stampeded_jobs j
              WHERE j.queue = v_queue AND j.id = held.id AND j.attempt = held.attempt
-               AND j.claimed_by IS NOT DISTINCT FROM p_worker_id
-               AND CASE WHEN j.state IN ('claimed', 'executing') THEN p_worker_id IS NOT NULL END
+               AND CASE WHEN j.state IN ('claimed', 'executing') THEN j.claimed_by = p_worker_id END
                FOR UPDATE OF j SKIP LOCKED
         ), touched AS (
             UPDATE stampeded_jobs j SET heartbeat_at = clock_timestamp()

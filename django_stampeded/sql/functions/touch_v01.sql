@@ -6,7 +6,7 @@ SET plan_cache_mode = force_custom_plan
 AS $$
 BEGIN
     UPDATE stampeded_jobs SET heartbeat_at = clock_timestamp()
-     WHERE queue = p_queue AND id = p_id AND claimed_by = p_worker_id AND attempt = p_attempt
-       AND state IN ('claimed', 'executing');
+     WHERE queue = p_queue AND id = p_id AND attempt = p_attempt
+       AND CASE WHEN state IN ('claimed', 'executing') THEN claimed_by = p_worker_id END;
     RETURN FOUND;
 END $$;

@@ -1,7 +1,6 @@
 -- What the charts show: now and then one row for each queue in which something is going on (stampeded_sample writes them). The
 -- queue '' stands for all of them and has a row in every slot that was sampled; any other one without a row was idle then. The
--- counts are those of the moment; completed to failures are what has happened
--- since the sample before, `seconds` earlier.
+-- counts are those of the moment; completed to failures are what has happened since the sample before, `seconds` earlier.
 CREATE TABLE stampeded_samples (
     queue               text        NOT NULL,
     slot                bigint      NOT NULL,
