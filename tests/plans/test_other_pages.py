@@ -139,3 +139,12 @@ def test_pruning_reads_over_nothing_that_another_queue_keeps_longer(sql: SqlClie
     sql.enqueue_many(10, "other", state="completed", finished_at=-30 * DAY)
     assert pages(sql, "stampeded_prune", DAY, 1000, DAY) < 20 * 30 + 300
     assert sql.call("stampeded_prune", DAY, 1000, DAY)[0][0] == 20
+
+
+def test_waiting_for_a_job_costs_the_same_however_many_wait_for_it(sql: SqlClient) -> None:
+    parent, *waiting, last = sql.enqueue_many(302)
+    call = ("q", last, ["q"], [parent])
+    few = pages(sql, "stampeded_depend", *call)
+    for id in waiting:
+        sql.call("stampeded_depend", "q", id, ["q"], [parent])
+    assert pages(sql, "stampeded_depend", *call) < few + 60

@@ -8,6 +8,9 @@ CREATE OR REPLACE FUNCTION stampeded_depend(p_queue text, p_id uuid, p_parent_qu
                                             p_on_discard text DEFAULT 'fail') RETURNS integer
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
@@ -49,6 +52,10 @@ BEGIN
         RETURN 0;
     END IF;
     UPDATE stampeded_jobs SET scheduled_at = stampeded_waits_until() WHERE queue = p_queue AND id = p_id;
-    PERFORM stampeded_resolve_dependencies(p_parent_ids);
+    -- Of those that have ended alone: to ask of the others would read again, for each job, all that wait for the same ones.
+    PERFORM stampeded_resolve_dependencies(ARRAY(
+        SELECT parent.id FROM unnest(p_parent_queues, p_parent_ids) AS parent (queue, id)
+         WHERE coalesce((SELECT j.state FROM stampeded_jobs j WHERE j.queue = parent.queue AND j.id = parent.id), 'gone')
+               IN ('completed', 'discarded', 'cancelled', 'gone')));
     RETURN (SELECT count(*) FROM stampeded_dependencies WHERE child_id = p_id);
 END $$;
