@@ -151,6 +151,19 @@ def test_a_completion_waits_for_nobody_who_holds_the_job_that_waits(sql: SqlClie
     assert is_due(sql, child)
 
 
+def test_a_discard_waits_for_nobody_who_sees_to_another_parent(sql: SqlClient, connect: Connect) -> None:
+    one, two = sql.started(), sql.started()
+    child = waits_for(sql, one.id, two.id)
+    other = connect()
+    sql.run("SET lock_timeout = '1s'")
+    with other.transaction():
+        other.rows("SELECT 1 FROM stampeded_dependencies WHERE parent_id = %s FOR UPDATE", two.id)
+        sql.fail(one, "unrecoverable")
+    assert sql.job(child).state == "discarded"
+    sweep(sql)
+    assert edges(sql) == 0
+
+
 def test_two_that_end_at_once_still_make_their_common_job_due(sql: SqlClient, connect: Connect) -> None:
     other = connect()
     one, two = sql.started(), sql.started()

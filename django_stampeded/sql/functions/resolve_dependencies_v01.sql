@@ -44,7 +44,11 @@ BEGIN
             CONTINUE WHEN NOT coalesce(
                 v_child.state IN ('available', 'retryable') AND v_child.scheduled_at = stampeded_waits_until(), false);
             IF v_edge.on_discard = 'fail' AND v_edge.parent_state IS DISTINCT FROM 'completed' THEN
-                DELETE FROM stampeded_dependencies WHERE child_id = v_edge.child_id;
+                -- One that somebody holds, who sees to another parent's end, is swept up: two who waited here for each other's
+                -- would undo the outcomes that they are recording.
+                DELETE FROM stampeded_dependencies WHERE (parent_id, child_id) IN (
+                    SELECT parent_id, child_id FROM stampeded_dependencies WHERE child_id = v_edge.child_id
+                       FOR UPDATE SKIP LOCKED);
                 PERFORM stampeded_apply_failure(v_child, 'unrecoverable',
                     format('job %s, which it depends on, %s', v_edge.parent_id, coalesce('was ' || v_edge.parent_state, 'is gone')),
                     NULL, NULL);
