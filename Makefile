@@ -1,5 +1,5 @@
 # Every target does its own set-up: python3 (3.11 or newer), make and git are all that must be there.
-#   make demo            the example shop with a worker and the dashboard; options go in ARGS="--once"
+#   make demo            the example project with a worker and the dashboard; options go in ARGS="--once"
 #   make test            the everyday tests; with CI=true all of them, on every supported Django found
 #   make check           lint, types, import directions, missing migrations
 #   make screenshots     the pictures of the documentation, by a real browser

@@ -1,6 +1,6 @@
 """The options of a task: which there are, their ranges, and the sentence for one that is out of range.
 
-Pure. What an option does to a job is in the columns that enqueue.py fills and in the worker; defaults that a column has
+Pure. What an option does to a job is in the columns that tasks.py fills and in the worker; defaults that a column has
 are the column's own.
 """
 
@@ -254,7 +254,7 @@ OF_ONE_JOB = ("batch", "depends_on", "on_discard")
 """Options that only using() takes, as they belong to jobs and not to a function."""
 
 OF_THE_FUNCTION = (
-    *("name", "aliases", "takes_context", "isolation", "transactional", "breaker"),
+    *("name", "aliases", "takes_context", "timeout", "isolation", "transactional", "breaker"),
     *("retry_on", "discard_on", "backoff", "store_result", "result_ttl"),
 )
 """Options that only @task takes, as they belong to the function and not to jobs."""

@@ -1,4 +1,4 @@
-"""Django signals for what happens to jobs and breakers. Owns the signals; enqueue.py, the worker and actions send them.
+"""Django signals for what happens to jobs and breakers. Owns the signals; enqueueing.py, the worker and actions send them.
 
 They are sent with send_robust: a receiver that raises is logged by Django and changes nothing for the job. Receivers run where
 the change happens, so a slow one slows the enqueuer or the worker down. What happens to a job in SQL alone (a worker's death,

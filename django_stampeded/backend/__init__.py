@@ -26,13 +26,13 @@ from django_stampeded.compat import (
 )
 from django_stampeded.conf import settings
 from django_stampeded.exceptions import InvalidArguments, InvalidOption
-from django_stampeded.options import OF_ONE_JOB, checked
+from django_stampeded.options import OF_ONE_JOB, OF_THE_FUNCTION, checked
 from django_stampeded.results import database
 
 __all__ = ["StampededBackend"]
 
 _OF_THE_TASKS = ("name", "aliases", "takes_context", "queue_name", "priority", "run_after", "meta", *OF_ONE_JOB)
-_OF_THE_FUNCTION = ("store_result", "result_ttl", "isolation", "transactional", "breaker")
+_OF_BOTH = ("backoff_base", "backoff_max")
 
 
 class StampededBackend(BaseTaskBackend):
@@ -59,8 +59,9 @@ class StampededBackend(BaseTaskBackend):
             given = checked(self.options)
         except InvalidOption as exc:
             raise InvalidTaskBackend(f"OPTIONS of the Tasks backend {alias!r}: {exc} Correct it in TASKS.") from None
-        self._of_function: dict[str, Any] = {name: given.pop(name) for name in _OF_THE_FUNCTION if name in given}
+        self._of_function: dict[str, Any] = {name: given.pop(name) for name in OF_THE_FUNCTION if name in given}
         self._of_function.setdefault("store_result", True)
+        self._of_function |= {name: given[name] for name in _OF_BOTH if name in given}
         self._of_jobs = given
 
     def validate_task(self, task: Task) -> None:

@@ -59,6 +59,12 @@ def enqueue_and_end(fail: bool) -> str:
     return "enqueued"
 
 
+@task(backend="strict")
+def refuse() -> None:
+    """Raise what the backend finds no use in trying again."""
+    raise ValueError("no such order")
+
+
 @task(backend="stampeded")
 def give_back_a_set() -> set[int]:
     """What JSON can't hold."""

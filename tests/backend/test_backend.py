@@ -12,7 +12,7 @@ from django.db import transaction
 from django.test import override_settings
 from django.utils import timezone
 
-from django_stampeded import InvalidArguments
+from django_stampeded import InvalidArguments, registry
 from tests.worker.support import drain, real_transactions, rows, states, value
 
 compat = pytest.importorskip("django_stampeded.compat")
@@ -27,6 +27,7 @@ TASKS = {
         "OPTIONS": {"max_attempts": 2, "backoff_base": 0.001, "backoff_max": 0.001},
     },
     "whole": {"BACKEND": BACKEND, "OPTIONS": {"transactional": True, "max_attempts": 1}},
+    "strict": {"BACKEND": BACKEND, "OPTIONS": {"timeout": 600, "retry_on": [KeyError], "backoff_base": 60}},
 }
 
 
@@ -76,6 +77,15 @@ def test_the_tasks_of_a_backend_can_be_transactional(shop):
     failed.refresh()
     assert (result.status, result.return_value, failed.status) == ("SUCCESSFUL", "enqueued", "FAILED")
     assert value("SELECT count(*) FROM stampeded_jobs WHERE queue = 'mail'") == 1
+
+
+def test_what_options_of_a_backend_say_of_running_a_job_holds_for_its_tasks(shop):
+    result = shop.refuse.enqueue()
+    task = registry.find("tests.backend.shop.refuse")
+    assert (task.time_limit, task.backoff_base) == (600, 60)
+    drain("default")
+    result.refresh()
+    assert (result.status, result.attempts) == ("FAILED", 1), "tried again after what is none of retry_on"
 
 
 def test_arguments_are_bound_to_names_and_come_back_as_they_were_given(shop):

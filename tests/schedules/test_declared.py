@@ -30,7 +30,7 @@ def declared(name: str = "shop.nightly", **options: Any) -> None:
 
     def nightly() -> None: ...
 
-    nightly.__module__ = "example_project.shop.tasks"
+    nightly.__module__ = "example_project.imports.tasks"
 
     registry._tasks.pop(name, None)
     task(name=name, **{**({} if {"cron", "every"} & options.keys() else {"cron": "0 3 * * *"}), **options})(nightly)

@@ -83,7 +83,7 @@ def test_a_wrong_option_is_refused_where_it_is_given(options, message):
 
 
 def test_using_refuses_what_only_the_decorator_can_set_and_what_does_not_exist():
-    for options in ({"prioritty": 1}, {"name": "other"}, {"takes_context": True}, {"aliases": ["x"]}):
+    for options in ({"prioritty": 1}, {"name": "other"}, {"takes_context": True}, {"aliases": ["x"]}, {"timeout": 5}):
         with pytest.raises(InvalidOption):
             task(add).using(**options)
 
