@@ -45,7 +45,7 @@ async def perform_async(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome
         await loop.create_task(_tell(lease, recipes.alias, args), context=context)  # type: ignore[arg-type]
         return args  # type: ignore[return-value]  # without a recipe there are no arguments
     body = _Body(partial(_body, recipe, lease, args, recipes.alias), loop, context)
-    guard.open(lease, recipe.timeout, body.cancel)
+    guard.open(lease, recipe.timeout, recipe.policy, body.cancel)
     try:
         exc = await body.start()
     finally:

@@ -63,8 +63,8 @@ class Recipe:
 class Elsewhere(Protocol):
     """Whatever runs a job outside of this process."""
 
-    def run(self, lease: Lease, timeout: float | None, guard: Guard) -> Outcome:
-        """Run the job of `lease`; returns what to record. Raises nothing."""
+    def run(self, lease: Lease, timeout: float | None, guard: Guard, policy: RetryPolicy) -> Outcome:
+        """Run the job of `lease`, whose task has this policy; returns what to record. Raises nothing."""
         ...
 
 
@@ -131,7 +131,7 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
     recipe = recipes.of(lease.job.task)
     lease.completes_itself = recipe is not None and recipe.is_transactional
     if recipe is not None and recipe.is_isolated and recipes.elsewhere is not None:
-        return recipes.elsewhere.run(lease, recipe.timeout, guard)
+        return recipes.elsewhere.run(lease, recipe.timeout, guard, recipe.policy)
     context = copy_context()
     args = prepare(lease, recipe)
     if recipe is None or not isinstance(args, dict):
@@ -140,7 +140,7 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
     over = False
     outcome: Outcome = COMPLETED
     try:
-        guard.open(lease, recipe.timeout)
+        guard.open(lease, recipe.timeout, recipe.policy)
         try:
             outcome = context.run(_call, recipe, lease, args, recipes.alias, guard.close)
             over = True

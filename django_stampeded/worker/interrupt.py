@@ -25,7 +25,8 @@ from django_stampeded.states import FailureKind
 from django_stampeded.worker import messages
 from django_stampeded.worker.failure_text import LONGEST, clean
 from django_stampeded.worker.lease import Lease, WorkerDesk
-from django_stampeded.worker.outcomes import Failed, JobTimeout
+from django_stampeded.worker.outcomes import PLAIN_POLICY, Failed, JobTimeout
+from django_stampeded.worker.retry_policy import RetryPolicy
 
 TELL_S = 2.0
 """So long may a job take to obey what its context says before it is interrupted."""
@@ -39,13 +40,14 @@ _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
 class Guard:
     """Lets one interrupt through to the job that runs in a thread, and none to what runs after it."""
 
-    __slots__ = ("deadline", "reason", "sent", "given_up", "_keeper", "_lock", "_thread", "_lease", "_kill")
+    __slots__ = ("deadline", "reason", "sent", "given_up", "policy", "_keeper", "_lock", "_thread", "_lease", "_kill")
 
     def __init__(self, keeper: Timekeeper | None = None) -> None:
         self.deadline: float | None = None
         self.reason: type[BaseException] = JobTimeout
         self.sent = False
         self.given_up = False
+        self.policy = PLAIN_POLICY
         self._keeper = keeper
         self._lock = threading.Lock()
         self._thread = 0
@@ -57,12 +59,18 @@ class Guard:
         """The lease whose job runs now."""
         return self._lease
 
-    def open(self, lease: Lease, timeout: float | None, kill: Callable[[], object] | None = None) -> None:
-        """This thread begins to run the job of `lease`, for `timeout` seconds at most; `kill` ends it if it runs elsewhere."""
+    def open(
+        self, lease: Lease, timeout: float | None, policy: RetryPolicy = PLAIN_POLICY, kill: Callable[[], object] | None = None
+    ) -> None:
+        """This thread begins to run the job of `lease`, for `timeout` seconds at most; `kill` ends it if it runs elsewhere.
+
+        `policy` says when it runs again if that took too long.
+        """
         with self._lock:
             self._thread = threading.get_ident()
             self._lease = lease
             self._kill = kill
+            self.policy = policy
             self.reason = JobTimeout
             self.sent = False
             self.deadline = None if timeout is None else monotonic() + timeout
@@ -175,10 +183,12 @@ class Timekeeper(threading.Thread):
         stack = guard.give_up(lease)
         if stack is None:
             return False
-        kind = FailureKind.TIMED_OUT if guard.reason is JobTimeout else FailureKind.CANCELLED
+        timed_out = guard.reason is JobTimeout
+        kind = FailureKind.TIMED_OUT if timed_out else FailureKind.CANCELLED
+        delay_ms = guard.policy.drawn_ms(lease.job.attempt) if timed_out else None
         ran = monotonic() - (lease.started_at or lease.claimed_at)
         error = f"{guard.reason.__name__}: after {ran:.1f} s it could not be interrupted; its thread was in\n{clean(stack)}"
-        self.desk.settle(lease, Failed(kind, error[:LONGEST]))
+        self.desk.settle(lease, Failed(kind, error[:LONGEST], delay_ms))
         messages.given_up(lease, stack)
         self.gave_up()
         return True

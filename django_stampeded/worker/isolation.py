@@ -26,11 +26,13 @@ from uuid import UUID
 
 from django_stampeded.functions import ClaimedJob
 from django_stampeded.states import FailureKind
+from django_stampeded.worker.failure_text import describe
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
 from django_stampeded.worker.outcomes import RECORDED, RELEASED, Completed, Failed, Outcome, Recorded, Snoozed, of_exception
 from django_stampeded.worker.progress import EVERY_S, Progress, Reports
 from django_stampeded.worker.raw_json import loaded
+from django_stampeded.worker.retry_policy import RetryPolicy
 
 _MAIN = "import json, sys; sys.path[:] = json.loads(sys.argv[3]); from django_stampeded.worker.isolation import main; main()"
 _READY = {"ready": True}
@@ -121,16 +123,16 @@ class Isolation:
         self._all: set[IsolatedProcess] = set()
         self._closed = False
 
-    def run(self, lease: Lease, timeout: float | None, guard: Guard) -> Outcome:
-        """Run the job of `lease` in a process of its own; returns what to record. Raises nothing."""
+    def run(self, lease: Lease, timeout: float | None, guard: Guard, policy: RetryPolicy) -> Outcome:
+        """Run the job of `lease` in a process of its own; returns what to record, by the policy of its task. Raises nothing."""
         try:
             process = self._take()
         except OSError as exc:
-            return of_exception(exc, lease.job.attempt)
+            return Failed(FailureKind.RAISED, describe(exc), policy.drawn_ms(lease.job.attempt))
         answer = None
         if process.wait_ready():
             lease.started_at = monotonic()
-            guard.open(lease, timeout, process.kill)
+            guard.open(lease, timeout, policy, process.kill)
             try:
                 answer = process.run(lease)
             finally:
@@ -146,7 +148,7 @@ class Isolation:
         if self._closed:
             return RELEASED
         if told is not None:
-            return of_exception(told("its process was killed"), lease.job.attempt)
+            return of_exception(told("its process was killed"), lease.job.attempt, policy)
         return Failed(FailureKind.WORKER_EXITED, f"The process of this job {_how(status)}.", exit_status=status)
 
     def _take(self) -> IsolatedProcess:

@@ -96,7 +96,7 @@ def test_the_timekeeper_interrupts_what_is_past_its_deadline_and_nothing_else():
     guards = {name: Guard() for name in ("late", "soon", "endless", "free")}
     keeper = Timekeeper(SimpleNamespace(crew=[SimpleNamespace(guard=guard) for guard in guards.values()]))
     for name, timeout in (("late", 10.0), ("soon", 20.0), ("endless", None)):
-        guards[name].open(SimpleNamespace(name=name), timeout, lambda name=name: killed.append(name))
+        guards[name].open(SimpleNamespace(name=name), timeout, kill=lambda name=name: killed.append(name))
     now = time.monotonic()
     assert keeper.run_once(now + 15.0) == 1
     assert killed == ["late"]

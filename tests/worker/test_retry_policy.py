@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from time import monotonic
+from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
 
 from django_stampeded import Cancel, Discard, RetryIn, Snooze, registry, task
+from django_stampeded.functions import ClaimedJob
 from django_stampeded.states import FailureKind
+from django_stampeded.worker.interrupt import Guard, Timekeeper
+from django_stampeded.worker.isolation import Isolation
+from django_stampeded.worker.lease import Lease
 from django_stampeded.worker.outcomes import Failed, JobCancelled, JobTimeout, Snoozed, of_exception
 from django_stampeded.worker.retry_policy import RetryPolicy
 from tests.worker.support import column, drain, real_transactions
@@ -70,6 +77,48 @@ def test_a_function_says_the_delay_from_attempt_and_exception(given, delay_ms):
 def test_where_the_function_leaves_it_to_the_back_off_a_long_base_is_drawn_here():
     policy = RetryPolicy(base=60.0, delay=lambda attempt, exc: None)
     assert 0 <= policy.delay_ms(2, VALUE) <= 120_000
+
+
+LONG = RetryPolicy(base=60, longest=3600)
+
+
+def lease():
+    job = ClaimedJob(*[None] * len(ClaimedJob._fields))
+    return Lease(job._replace(id=uuid4(), queue="q", task="t", attempt=1), uuid4(), 0.0)
+
+
+def test_a_job_that_was_killed_at_its_timeout_waits_by_a_long_base_too():
+    guard = Guard()
+
+    class Killed:
+        """A process that is killed as soon as it runs a job."""
+
+        def wait_ready(self):
+            return True
+
+        def run(self, lease):
+            assert guard.interrupt(lease, JobTimeout)
+
+        def kill(self): ...
+
+        def end(self):
+            return 137
+
+    isolation = Isolation("default")
+    isolation._take = Killed
+    outcome = isolation.run(lease(), 1.0, guard, LONG)
+    assert outcome.kind is FailureKind.TIMED_OUT and 0 <= outcome.delay_ms <= 60_000
+
+
+def test_a_job_that_was_given_up_waits_by_a_long_base_too():
+    stuck, guard = lease(), Guard()
+    guard.open(stuck, 0.0, LONG)
+    guard.sent = True  # and nothing came of it
+    desk = SimpleNamespace(crew=[SimpleNamespace(guard=guard)], settle=lambda lease, outcome: ended.append(outcome))
+    ended: list[Failed] = []
+    assert Timekeeper(desk).run_once(monotonic() + 1) == 1
+    (outcome,) = ended
+    assert outcome.kind is FailureKind.TIMED_OUT and 0 <= outcome.delay_ms <= 60_000
 
 
 @pytest.mark.parametrize("nonsense", ["soon", -1, float("nan"), float("inf"), timedelta(days=-1), True, 10**12, object()])
