@@ -36,7 +36,8 @@ class Session:
         self._pid = os.getpid()
         self._ending = threading.Lock()
         self._idle = Wake()
-        self.clerks = Clerks(options, Outage(), self.desk, Identity(), {"puller": True}, lambda lease: None, self.desk.close)
+        identity = Identity(known=self._obey)
+        self.clerks = Clerks(options, Outage(), self.desk, identity, {"puller": True}, lambda lease: None, self.desk.close)
         self.clerks.start()
         _open.add(self)
 
@@ -57,6 +58,11 @@ class Session:
                 f"This Puller and its leases belong to process {self._pid}, from which this one was forked: "
                 "make another Puller here."
             )
+
+    def _obey(self) -> None:
+        """The heartbeat knows something new of our row: an operator may have asked us to stop."""
+        if self.clerks.heartbeat.stop_requested:
+            self.desk.close()
 
     def drop(self, lease: Lease, why: str) -> bool:
         """The lease has no outcome and nobody to give it one: an interruption. Never waits, for the garbage collector calls.

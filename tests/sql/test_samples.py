@@ -79,6 +79,17 @@ def test_retrying_a_final_job_is_no_negative_throughput(sql: SqlClient) -> None:
     assert (row.available, row.completed) == (1, 0)
 
 
+def test_a_final_job_that_moves_has_ended_in_neither_queue(sql: SqlClient) -> None:
+    done = sql.started()
+    sql.complete(done)
+    sql.enqueue("other")
+    sql.call("stampeded_sample")
+    sql.call("stampeded_move", "q", done.id, "other")
+    row = sample(sql, "other")
+    assert (row.completed, list(row.final_counts)) == (0, [1, 0, 0])
+    assert sql.value("SELECT max(completed) FROM stampeded_samples") == 0
+
+
 def test_the_row_of_no_queue_has_all_of_them_together(sql: SqlClient) -> None:
     sql.enqueue("a")
     sql.call("stampeded_sample")

@@ -7,7 +7,7 @@ import time
 import pytest
 from django.db import connection
 
-from django_stampeded import functions
+from django_stampeded import Puller, functions
 from tests.testapp import tasks
 from tests.worker.support import column, eventually, real_transactions, rows, states, value, working
 
@@ -119,3 +119,14 @@ def test_a_request_to_stop_on_its_row_reaches_the_worker(effects):
         assert not worker.stop_requested
         rows("SELECT stampeded_stop_worker(%s)", worker.crew.identity.worker_id)
         eventually(lambda: worker.stop_requested)
+
+
+def test_a_puller_that_is_asked_to_stop_gives_no_more_leases(effects, settings):
+    settings.STAMPEDED = {"HEARTBEAT_INTERVAL": 0.1}
+    with Puller("pulled") as puller:
+        tasks.noop.using(queue_name="pulled").enqueue()
+        lease = puller.next(60)
+        rows("SELECT stampeded_stop_worker(%s)", lease.worker_id)
+        assert list(puller) == [], "it goes on"
+        lease.complete()
+    assert states() == {"completed": 1}

@@ -33,4 +33,8 @@ BEGIN
         'WITH gone AS (DELETE FROM stampeded_jobs WHERE queue = $1 AND id = $2 AND state NOT IN (''claimed'', ''executing'') '
         'RETURNING *) INSERT INTO stampeded_jobs (%s) SELECT %s FROM gone RETURNING state, state', v_columns, v_values)
         USING p_queue, p_id, p_to;
+    -- Its old queue tallies it as deleted, so that nothing seems to have ended there; nor has it in the new one.
+    INSERT INTO stampeded_tallies (queue, what, n)
+    SELECT queue, 'deleted ' || state, -1 FROM stampeded_jobs
+     WHERE queue = p_to AND id = p_id AND state IN ('completed', 'discarded', 'cancelled');
 END $$;
