@@ -22,6 +22,8 @@ class TaskOptions(Options, total=False):
     name: str
     aliases: Iterable[str]
     takes_context: bool
+    timeout: float | timedelta | None
+    isolation: str
     transactional: bool
     retry_on: ExceptionClasses | None
     discard_on: ExceptionClasses

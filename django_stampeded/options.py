@@ -44,9 +44,6 @@ class Options(TypedDict, total=False):
     max_interruptions: int
     max_deferrals: int
     expire_seconds: int
-    timeout: float | timedelta | None
-    isolation: str
-    breaker: Mapping[str, Any] | bool
     backoff_base: float | timedelta
     backoff_max: float | timedelta
     dead_letter_queue: str | None

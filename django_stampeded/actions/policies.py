@@ -45,11 +45,9 @@ def change_policy(queue: str, changes: dict[str, int | bool | None], *, actor: A
     Example:
         >>> change_policy("mail", {"rate_limit": 30, "rate_period_secs": 1}, actor=Actor("ann"))
     """
-    check_queue_name(queue)
     alias = using or settings.DATABASE
+    _check_one_queue(queue)
     _check(changes, POLICY)
-    if queue == ALL_QUEUES:
-        raise ValueError("All queues together can only be paused: name one queue.")
     if any(changes.get(name) is not None for name in KEEPS):
         _give_partition(queue, alias)
     with recorded("change_policy", actor, alias, queue=queue, **changes):
@@ -83,15 +81,10 @@ def change_limit(
     Example:
         >>> change_limit("mail", "tenant", None, {"max_running": 2}, actor=Actor("ann"))
     """
-    check_queue_name(queue)
     alias = using or settings.DATABASE
+    _check_one_queue(queue)
     _check(changes, LIMITS)
-    if queue == ALL_QUEUES:
-        raise ValueError("All queues together can only be paused: name one queue.")
-    if scope not in QueueLimit.Scope.values:
-        raise ValueError(f"A limit is of a {' or a '.join(QueueLimit.Scope.values)}: choose one of these.")
-    if value is not None and (not value or len(value) > 255 or "\x00" in value):
-        raise ValueError(f"A {scope} has 1 to 255 characters and no NUL: correct it.")
+    _check_key(scope, value)
     with recorded("change_limit", actor, alias, queue=queue, scope=scope, value=value, **changes):
         QueuePolicy.objects.using(alias).get_or_create(pk=queue)
         limits = QueueLimit.objects.using(alias)
@@ -110,6 +103,19 @@ def check_queue_name(queue: str) -> None:
     """Raises ValueError, with a sentence for people, for what can't be a queue's name."""
     if not queue or len(queue) > 255 or "\x00" in queue:
         raise ValueError("A queue's name has 1 to 255 characters and no NUL: correct the name.")
+
+
+def _check_one_queue(queue: str) -> None:
+    check_queue_name(queue)
+    if queue == ALL_QUEUES:
+        raise ValueError("All queues together can only be paused: name one queue.")
+
+
+def _check_key(scope: str, value: str | None) -> None:
+    if scope not in QueueLimit.Scope.values:
+        raise ValueError(f"A limit is of a {' or a '.join(QueueLimit.Scope.values)}: choose one of these.")
+    if value is not None and (not value or len(value) > 255 or "\x00" in value):
+        raise ValueError(f"A {scope} has 1 to 255 characters and no NUL: correct it.")
 
 
 def _check(changes: dict[str, Any], known: tuple[str, ...]) -> None:
