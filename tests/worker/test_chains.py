@@ -91,6 +91,17 @@ def test_a_task_that_keeps_no_result_gives_none(effects):
     assert value("SELECT count(*) FROM stampeded_results") == 0
 
 
+def test_a_job_that_is_retried_has_no_result_until_it_has_ended_again(effects):
+    job = tasks.add.enqueue(x=2, y=3)
+    drain()
+    assert job.result() == 5
+    rows("SELECT stampeded_retry(%s, %s)", job.queue, job.id)
+    with pytest.raises(NoResult, match="has not ended yet"):
+        job.result()
+    drain()
+    assert job.result() == 5
+
+
 def test_waiting_ends_with_its_timeout(effects):
     with pytest.raises(TimeoutError, match="has not ended within 0.05 s"):
         tasks.noop.enqueue().wait(timeout=0.05)

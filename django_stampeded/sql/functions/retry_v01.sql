@@ -1,7 +1,7 @@
 -- Makes a job due now. A final one starts afresh: what it failed of is cleared (the ring of errors stays as its history), its
 -- interruptions and deferrals begin again at 0, and it gets one attempt more where all were spent. What it said of its progress
--- is forgotten. It doesn't take back a dedup slot that it has freed, since another job may hold that by now. No row for an
--- executing or unknown job.
+-- and what it returned are forgotten. It doesn't take back a dedup slot that it has freed, since another job may hold that by
+-- now. No row for an executing or unknown job.
 CREATE OR REPLACE FUNCTION stampeded_retry(p_queue text, p_id uuid) RETURNS TABLE (was text, now_state text)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -25,6 +25,7 @@ BEGIN
     RETURNING old.state, new.state;
     IF FOUND THEN
         DELETE FROM stampeded_progress WHERE job_id = p_id;
+        DELETE FROM stampeded_results WHERE job_id = p_id;
         PERFORM stampeded_notify_due(p_queue);
     END IF;
 END $$;
