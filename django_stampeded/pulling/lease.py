@@ -148,6 +148,10 @@ class Lease(JobContext):
         self._check("given a checkpoint")
         super().checkpoint(state, every=every, **fields)
 
+    def _check_lease(self) -> None:
+        self._check("given a step")
+        super()._check_lease()
+
     def __enter__(self) -> Lease:
         self._check("entered")
         return self

@@ -164,10 +164,18 @@ class JobContext:
     def _owned(self, number: int | None) -> None:
         if number is None:
             self._lease.lost = True
-            raise LeaseLost(
-                f"Job {self.id} is no longer this attempt's ({self.attempt}): it was taken back or ended elsewhere. "
-                "Stop; nothing that this attempt does is recorded."
-            )
+            raise self._not_ours()
+
+    def _not_ours(self) -> LeaseLost:
+        return LeaseLost(
+            f"Job {self.id} is no longer this attempt's ({self.attempt}): it was taken back or ended elsewhere. "
+            "Stop; nothing that this attempt does is recorded."
+        )
+
+    def _check_lease(self) -> None:
+        """Raises LeaseLost once the job is known to be no longer this attempt's."""
+        if self._lease.lost:
+            raise self._not_ours()
 
     @overload
     def step(self, name: str, /, *, cursor: Any = 0) -> steps.Step: ...
@@ -186,7 +194,7 @@ class JobContext:
         Returns what `fn` returned in the attempt that finished the step, as JSON gives it back; or a Step.
 
         Raises InvalidStep for a name that ran in this attempt already, Discard for a result that can't be kept, LeaseLost
-        as `checkpoint`. The record commits with the work inside `atomic()`.
+        as `checkpoint`, where that is known without calling `fn`. The record commits with the work inside `atomic()`.
 
         Example: `charge = job.step("charge", payments.charge, order.pk)`
         """
@@ -200,6 +208,7 @@ class JobContext:
         return self._ensured_steps().run(name, partial(fn, *args, **kwargs))
 
     def _ensured_steps(self) -> steps.Steps:
+        self._check_lease()  # before the step's work is done, which nobody could record
         if self._steps is None:
             self._steps = steps.Steps(loaded(self._lease.job.checkpoint), self._write_step)
         return self._steps

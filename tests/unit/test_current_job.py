@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextvars import copy_context
 from uuid import uuid4
 
-from django_stampeded import current_job
+import pytest
+
+from django_stampeded import LeaseLost, current_job
 from django_stampeded.functions import ClaimedJob
-from django_stampeded.worker.context import enter
+from django_stampeded.worker.context import context_of, enter
 from django_stampeded.worker.lease import Lease
 
 
@@ -18,6 +20,14 @@ def test_a_current_job_speaks_to_the_database_that_its_worker_serves() -> None:
     found = context.run(current_job)
     assert found is not None
     assert (found.id, found._alias) == (job.id, "elsewhere")
+
+
+def test_no_step_is_done_of_a_job_that_is_known_to_be_lost() -> None:
+    job = ClaimedJob(*[None] * len(ClaimedJob._fields))._replace(id=uuid4())  # type: ignore[arg-type]
+    lease = Lease(job, uuid4(), 0.0)
+    lease.lost = True
+    with pytest.raises(LeaseLost, match="nothing that this attempt does is recorded"):
+        context_of(lease, "default").step("charge", pytest.fail, "it was charged")
 
 
 def test_there_is_no_current_job_outside_of_one() -> None:

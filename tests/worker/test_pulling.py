@@ -154,6 +154,7 @@ OUTCOMES = {
     "touch": lambda lease: lease.touch(),
     "checkpoint": lambda lease: lease.checkpoint(1),
     "with": lambda lease: lease.__enter__(),
+    "step": lambda lease: lease.step("charge", pytest.fail, "it was charged"),
 }
 
 
