@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Unpack, overload
 
@@ -24,6 +24,7 @@ class TaskOptions(Options, total=False):
     takes_context: bool
     timeout: float | timedelta | None
     isolation: str
+    breaker: Mapping[str, Any] | bool
     transactional: bool
     retry_on: ExceptionClasses | None
     discard_on: ExceptionClasses
