@@ -231,10 +231,12 @@ def held(cur: Any, worker_id: UUID) -> list[Ack]:
 
 def states(cur: Any, acks: Sequence[Ack]) -> dict[UUID, str]:
     """The state that each of these jobs is in now; those that are gone are left out."""
+    queues = [a.queue for a in acks]
     cur.execute(
         "SELECT j.id, j.state FROM unnest(%s::text[], %s::uuid[]) AS asked(queue, id) "
-        "JOIN stampeded_jobs j ON j.queue = asked.queue AND j.id = asked.id",
-        [[a.queue for a in acks], [a.id for a in acks]],
+        "JOIN stampeded_jobs j ON j.queue = asked.queue AND j.id = asked.id "
+        "WHERE j.queue = ANY (%s::text[])",  # which leaves the planner the partitions of these queues
+        [queues, [a.id for a in acks], queues],
     )
     return dict(cur.fetchall())
 

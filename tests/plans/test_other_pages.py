@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from psycopg.rows import tuple_row
 
-from tests.plans.measure import MANY, pages
+from django_stampeded import functions
+from tests.plans.measure import MANY, pages, plans_shown
 from tests.plans.test_claim_pages import finished, future_before_the_due, own_partition
 from tests.sql.client import SqlClient
 
@@ -148,3 +150,15 @@ def test_waiting_for_a_job_costs_the_same_however_many_wait_for_it(sql: SqlClien
     for id in waiting:
         sql.call("stampeded_depend", "q", id, ["q"], [parent])
     assert pages(sql, "stampeded_depend", *call) < few + 60
+
+
+def test_asking_after_jobs_and_telling_their_progress_leaves_other_partitions_alone(sql: SqlClient) -> None:
+    own_partition(sql)
+    others = [own_partition(sql, f"other {n}") for n in range(3)]
+    job = sql.started()
+    with plans_shown(sql) as plans, sql.connection.cursor(row_factory=tuple_row) as cursor:
+        assert functions.states(cursor, [functions.Ack(job.queue, job.id, job.attempt)]) == {job.id: "executing"}
+        assert sql.call("stampeded_progress", job.queue, job.id, job.claimed_by, job.attempt, 1) == [(True,)]
+    shown = "\n".join(plans)
+    assert shown.count("stampeded_jobs_q_") >= 2
+    assert not [name for name in (*others, "stampeded_jobs_default") if name.strip('"') in shown]

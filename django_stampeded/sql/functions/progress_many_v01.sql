@@ -20,6 +20,7 @@ AS $$
       FROM unnest(p_queues, p_ids, p_attempts, p_done, p_totals, p_messages) AS told (queue, id, attempt, done, total, message),
            stampeded_jobs j
      WHERE j.queue = told.queue AND j.id = told.id AND j.attempt = told.attempt
+       AND j.queue = ANY (p_queues)    -- so that the planner leaves the partitions of others alone
        AND j.state <> 'available'
        AND CASE WHEN j.claimed_by IS NOT NULL THEN j.claimed_by = p_worker_id
                 ELSE j.attempted_by[cardinality(j.attempted_by)] = p_worker_id::text END
