@@ -6,8 +6,8 @@ A finding of level ``trouble`` makes a probe fail; ``note`` is for people. What 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from django.db import connections
 from django.db.models import F, Max
@@ -64,6 +64,7 @@ class Figures:
         vacuums: how far each partition is from its next autovacuum.
         transactions: those that have been open for longer than LONG_TRANSACTION.
         schema_problem: why this code can't work with the installed schema; then nothing else is known.
+        now: when they were gathered.
     """
 
     queues: Sequence[QueueStatus]
@@ -73,6 +74,7 @@ class Figures:
     vacuums: Sequence[Vacuum] = ()
     transactions: Sequence[LongTransaction] = ()
     schema_problem: str = ""
+    now: datetime = field(default_factory=timezone.now)
 
 
 def health(longest_wait: timedelta = LONGEST_WAIT, using: str | None = None) -> list[Finding]:
@@ -118,7 +120,7 @@ def assess(figures: Figures, longest_wait: timedelta = LONGEST_WAIT) -> list[Fin
         text = gettext("Schedules are late by %(age)s; check that a maintenance process runs.")
         found.append(Finding(TROUBLE, "schedules_late", text % {"age": in_words(late)}))
     found += _maintenance(figures)
-    found += [finding for vacuum in figures.vacuums for finding in _vacuum(vacuum)]
+    found += [finding for vacuum in figures.vacuums for finding in _vacuum(vacuum, figures.now)]
     found += [_transaction(each) for each in figures.transactions]
     return sorted(found, key=lambda finding: finding.level != TROUBLE)
 
@@ -163,8 +165,8 @@ def _maintenance(figures: Figures) -> list[Finding]:
     return [Finding(NOTE, "no_maintenance", text % {"age": in_words(ago)})]
 
 
-def _vacuum(vacuum: Vacuum) -> list[Finding]:
-    since = None if vacuum.last_autovacuum is None else timezone.now() - vacuum.last_autovacuum
+def _vacuum(vacuum: Vacuum, now: datetime) -> list[Finding]:
+    since = None if vacuum.last_autovacuum is None else now - vacuum.last_autovacuum
     if not vacuum.needs_vacuum or vacuum.dead_tuples < MANY_DEAD or (since is not None and since < VACUUM_OLD):
         return []
     text = gettext(

@@ -38,9 +38,9 @@ def installed(server: LocalPostgres, tmp_path_factory: pytest.TempPathFactory) -
     return url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def pooler(installed: str) -> Iterator[str]:
-    """The address of the same database through a pooler in transaction mode."""
+    """The address of the same database through a pooler in transaction mode, whose connections end with the test."""
     if PROGRAM is None:
         pytest.skip("needs pgbouncer")
     with pooling(installed, size=40) as url:

@@ -135,10 +135,13 @@ def test_processes_that_grow_are_replaced_without_loss(project):
     assert worker.stop() == 0
 
 
-@pytest.mark.pooled
+@pytest.mark.direct
 @pytest.mark.slow
-def test_a_job_that_was_started_when_the_server_was_away_too_is_settled_when_it_is_back(project, server, route):
-    """The child dies while nobody can be told: its parent tells it later, and starts another one meanwhile."""
+def test_a_job_that_was_started_when_the_server_was_away_too_is_settled_when_it_is_back(project, server):
+    """The child dies while nobody can be told: its parent tells it later, and starts another one meanwhile.
+
+    A pooler lets a client wait for minutes while its server is away, so what is said meanwhile is of a direct connection.
+    """
     worker = project.worker("--processes=1")
     project.enqueue("until_told", 1, "'{}'")
     eventually(project.begun)
@@ -150,8 +153,7 @@ def test_a_job_that_was_started_when_the_server_was_away_too_is_settled_when_it_
         server.start()
     eventually(lambda: project.value("SELECT interruptions FROM stampeded_jobs") == 1)
     assert project.value("SELECT failure_kind FROM stampeded_jobs") == "worker_exited"
-    # A pooler answers while its server is away, and may fail once more when that is back.
-    assert route == "pooled" or worker.output.count("does not answer the supervisor") == 1
+    assert worker.output.count("does not answer the supervisor") == 1
 
 
 @pytest.mark.slow
