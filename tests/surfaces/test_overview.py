@@ -90,7 +90,7 @@ def test_without_a_script_all_numbers_are_there(root: Client, make_job: Any, mak
     Schedule.objects.create(
         key="nightly", queue="mail", task="t", interval_secs=60, next_run_at=timezone.now() - timedelta(hours=1)
     )
-    QueuePolicy.objects.create(queue="mail", verdict="hold", reason="the mail server is slow")
+    QueuePolicy.objects.create(queue="mail", verdict="hold", reason="the mail server is slow", decided_at=timezone.now())
     sampled("mail", failures={"raised": 3})
     page = index(root)
     assert 'data-code="behind"' in page and 'data-code="schedules_late"' in page
@@ -133,7 +133,9 @@ def test_hostile_names_are_text_in_every_section_and_in_the_charts(
     worker = make_worker(hostname=text, queues=[text], metadata={"notifications": text})
     make_job(queue=text, task=text, tenant_id=text)
     make_job(queue=text, task=text, tenant_id=text, state="executing", claimed_by=worker.pk, claimed_at=timezone.now())
-    QueuePolicy.objects.create(queue=text, verdict="hold", reason=text, paused_at=timezone.now(), paused_reason=text)
+    QueuePolicy.objects.create(
+        queue=text, verdict="hold", decided_at=timezone.now(), reason=text, paused_at=timezone.now(), paused_reason=text
+    )
     Schedule.objects.create(key=text, queue=text, task=text, interval_secs=60, set_aside_reason=text)
     batch = Batch.objects.create(
         name=text, meta={text: text}, on_complete={"queue": text, "task": text, "args": {text: text}}, callback_error=text
