@@ -12,7 +12,7 @@ import psycopg
 from tests.sql.client import SqlClient
 
 #: How many rows stand in the way: enough to tell a scan from a look-up, many more in CI.
-MANY = 40_000 if os.environ.get("CI") == "true" else 8_000
+MANY = 20_000 if os.environ.get("CI") == "true" else 8_000
 
 
 def pages(sql: SqlClient, function: str, *args: object, warm: int = 3) -> int:

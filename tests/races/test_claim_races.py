@@ -13,7 +13,7 @@ from tests.sql.client import SqlClient
 from tests.sql.fixtures import Connect
 
 THREADS = 8
-JOBS = 50_000 if FULL else 2_000
+JOBS = 50_000 if FULL else 1_200
 SETTINGS = ["enable_hashjoin", "enable_nestloop", "enable_mergejoin"]
 
 
