@@ -22,6 +22,7 @@ from django_stampeded import signals
 from django_stampeded.worker import telling
 from django_stampeded.worker.context import JobContext, context_of, enter
 from django_stampeded.worker.execution import Recipe, Recipes, of_failure, of_result, prepare
+from django_stampeded.worker.forking import forks_end_here
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
 from django_stampeded.worker.outcomes import Outcome
@@ -102,7 +103,9 @@ async def _body(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str) 
         if signals.job_started.receivers:
             await _send(signals.job_started, lease, alias)
         first = (context_of(lease, alias),) if recipe.takes_context else ()
-        outcome = of_result(await recipe.coroutine(*first, **args), recipe)
+        with forks_end_here():
+            result = await recipe.coroutine(*first, **args)
+        outcome = of_result(result, recipe)
         if signals.job_completed.receivers:
             await _send(signals.job_completed, lease, alias)
     except BaseException as exc:

@@ -26,6 +26,7 @@ from django_stampeded.encoding import encode_value
 from django_stampeded.exceptions import Discard, InvalidArguments
 from django_stampeded.worker import messages, telling, transactional
 from django_stampeded.worker.context import JobContext, context_of, enter
+from django_stampeded.worker.forking import forks_end_here
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
 from django_stampeded.worker.outcomes import (
@@ -34,6 +35,7 @@ from django_stampeded.worker.outcomes import (
     Outcome,
     of_bad_arguments,
     of_exception,
+    of_lost_failure,
     of_unknown_task,
 )
 from django_stampeded.worker.raw_json import loaded
@@ -117,7 +119,7 @@ def prepare(lease: Lease, recipe: Recipe | None) -> dict[str, Any] | Outcome:
         return unknown
     try:
         args = recipe.decode(loaded(job.args))
-    except (Exception, RecursionError) as exc:
+    except BaseException as exc:  # a class of the project's own may do anything while it is made from its value
         return of_bad_arguments(exc)
     lease.started_at = monotonic()
     return args
@@ -155,8 +157,11 @@ def perform(lease: Lease, recipes: Recipes, guard: Guard) -> Outcome:
 
 
 def of_failure(exc: BaseException, lease: Lease, recipe: Recipe) -> Outcome:
-    """The outcome of a body that raised."""
-    return of_exception(_trimmed(exc), lease.job.attempt, recipe.policy, partial(messages.useless_backoff, lease))
+    """The outcome of a body that raised. Raises nothing, whatever the exception's class and the task's policy do."""
+    try:
+        return of_exception(_trimmed(exc), lease.job.attempt, recipe.policy, partial(messages.useless_backoff, lease))
+    except BaseException as problem:
+        return of_lost_failure(exc, problem)
 
 
 def _call(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str, body_is_over: Callable[[], None]) -> Outcome:
@@ -176,9 +181,10 @@ def _call(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str, body_i
 def _body(recipe: Recipe, lease: Lease, args: dict[str, Any], alias: str) -> Outcome:
     """What the task's function does, and what its return means."""
     first = (context_of(lease, alias),) if recipe.takes_context else ()
-    result = recipe.call(*first, **args)
-    if result is not None and iscoroutine(result):
-        result = async_to_sync(_awaited)(result)
+    with forks_end_here():
+        result = recipe.call(*first, **args)
+        if result is not None and iscoroutine(result):
+            result = async_to_sync(_awaited)(result)
     return of_result(result, recipe)
 
 
@@ -216,4 +222,4 @@ def _trimmed(exc: BaseException) -> BaseException:
     top: TracebackType | None = exc.__traceback__
     while top is not None and top.tb_frame.f_code.co_filename.startswith(_HERE):
         top = top.tb_next
-    return exc.with_traceback(top) if top is not None else exc
+    return BaseException.with_traceback(exc, top) if top is not None else exc  # its class may have another idea of that

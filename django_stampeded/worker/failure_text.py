@@ -100,7 +100,10 @@ def _source(filename: str, number: int) -> str:
 
 def _notes(exc: BaseException) -> list[str]:
     """What was added to it by add_note()."""
-    notes = getattr(exc, "__notes__", None)
+    try:
+        notes = getattr(exc, "__notes__", None)
+    except BaseException:
+        return []  # a class may compute them
     if not isinstance(notes, list | tuple):
         return []
     return [f"  note: {note[:LONGEST_LINE]}" for note in notes[:_CHAIN] if isinstance(note, str)]

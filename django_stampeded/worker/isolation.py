@@ -29,7 +29,17 @@ from django_stampeded.states import FailureKind
 from django_stampeded.worker.failure_text import describe
 from django_stampeded.worker.interrupt import Guard
 from django_stampeded.worker.lease import Lease
-from django_stampeded.worker.outcomes import RECORDED, RELEASED, Completed, Failed, Outcome, Recorded, Snoozed, of_exception
+from django_stampeded.worker.outcomes import (
+    RECORDED,
+    RELEASED,
+    Completed,
+    Failed,
+    Outcome,
+    Recorded,
+    Snoozed,
+    of_bad_arguments,
+    of_exception,
+)
 from django_stampeded.worker.progress import EVERY_S, Progress, Reports
 from django_stampeded.worker.raw_json import loaded
 from django_stampeded.worker.retry_policy import RetryPolicy
@@ -47,8 +57,11 @@ class _Lines:
         self._sending = threading.Lock()
 
     def send(self, message: Any) -> None:
+        self.send_text(json.dumps(message))
+
+    def send_text(self, text: str) -> None:
         with self._sending:
-            self._socket.sendall(json.dumps(message).encode() + b"\n")
+            self._socket.sendall(text.encode() + b"\n")
 
     def receive(self) -> Any:
         """The next message, None when the other side is gone."""
@@ -88,10 +101,10 @@ class IsolatedProcess:
         self.is_ready = self.is_ready or self._lines.receive() == _READY
         return self.is_ready
 
-    def run(self, lease: Lease) -> Any:
+    def run(self, lease: Lease, request: str) -> Any:
         """The outcome of the job of `lease` as a message, None when the process ended before it was there."""
         try:
-            self._lines.send(_request(lease))
+            self._lines.send_text(request)
         except OSError:
             return None
         while (answer := self._lines.receive()) is not None and "progress" in answer:
@@ -126,6 +139,10 @@ class Isolation:
     def run(self, lease: Lease, timeout: float | None, guard: Guard, policy: RetryPolicy) -> Outcome:
         """Run the job of `lease` in a process of its own; returns what to record, by the policy of its task. Raises nothing."""
         try:
+            request = _request(lease)
+        except Exception as exc:  # JSON that Python can't read
+            return of_bad_arguments(exc)
+        try:
             process = self._take()
         except OSError as exc:
             return Failed(FailureKind.RAISED, describe(exc), policy.drawn_ms(lease.job.attempt))
@@ -134,7 +151,7 @@ class Isolation:
             lease.started_at = monotonic()
             guard.open(lease, timeout, policy, process.kill)
             try:
-                answer = process.run(lease)
+                answer = process.run(lease, request)
             finally:
                 told = guard.reason if guard.sent else None
                 guard.close()
@@ -213,9 +230,10 @@ def _settings_module() -> str:
     return str(getattr(settings, "SETTINGS_MODULE", None) or os.environ.get("DJANGO_SETTINGS_MODULE", ""))
 
 
-def _request(lease: Lease) -> dict[str, Any]:
+def _request(lease: Lease) -> str:
+    """The message that asks to run the job of `lease`. Raises ValueError or RecursionError for JSON that Python can't read."""
     job = lease.job._asdict()
-    return {"worker_id": str(lease.worker_id), "job": {name: _plain(loaded(value)) for name, value in job.items()}}
+    return json.dumps({"worker_id": str(lease.worker_id), "job": {name: _plain(loaded(value)) for name, value in job.items()}})
 
 
 def _plain(value: Any) -> Any:
@@ -277,7 +295,7 @@ def main() -> None:
     import django
 
     django.setup()
-    from django_stampeded.worker import django_connections
+    from django_stampeded.worker import django_connections, messages
     from django_stampeded.worker.context import name_jobs_in_logs
     from django_stampeded.worker.execution import Recipes, perform
 
@@ -300,7 +318,8 @@ def main() -> None:
             django_connections.before_job()
         outcome = perform(lease, recipes, Guard())
         if django_connections.in_use():
-            django_connections.after_job()
+            for left_open in django_connections.after_job():
+                messages.left_open(lease, left_open)
         with suppress(OSError):
             reports.pass_on()
             lines.send(message_of(outcome))
@@ -308,6 +327,8 @@ def main() -> None:
 
 def _read(lines: _Lines, requests: queue.SimpleQueue[Any]) -> None:
     """Pass on requests. A worker that is gone takes its isolated jobs along."""
-    while (request := lines.receive()) is not None:
-        requests.put(request)
-    os._exit(0)
+    try:
+        while (request := lines.receive()) is not None:
+            requests.put(request)
+    finally:
+        os._exit(0)

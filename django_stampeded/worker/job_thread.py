@@ -6,7 +6,6 @@ They talk to no queue and wait for no database of ours, so that a job's end is n
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from time import monotonic
 
@@ -19,11 +18,9 @@ from django_stampeded.worker.execution import Recipes, perform
 from django_stampeded.worker.guards import Guards
 from django_stampeded.worker.interrupt import Guard, Timekeeper
 from django_stampeded.worker.lease import Lease, WorkerDesk
-from django_stampeded.worker.outcomes import RELEASED, Outcome
+from django_stampeded.worker.outcomes import RELEASED, Outcome, of_error_of_ours
 
 LINGER_S = 0.005
-
-logger = logging.getLogger("django_stampeded.worker")
 
 
 class JobThread(threading.Thread):
@@ -68,20 +65,20 @@ class JobThread(threading.Thread):
             if django_connections.in_use():
                 django_connections.before_job()
             self._settle(lease, perform(lease, self.recipes, self.guard))
-        except BaseException:
-            self._release(lease)
+        except BaseException as exc:
+            self._fail(lease, exc)
         finally:
             self.lease = None
             if django_connections.in_use():
-                self._tidy()
+                self._tidy(lease)
         self.desk.observe(monotonic() - begin)
 
     def _run_coroutines(self, lease: Lease) -> None:
         """Run the job of a lease, an async one, and those async ones that follow, on one event loop."""
         try:
             async_to_sync(self._serve)(lease)
-        except BaseException:
-            self._release(lease)
+        except BaseException as exc:
+            self._fail(self.lease or lease, exc)
         finally:
             self.lease = None
 
@@ -103,12 +100,11 @@ class JobThread(threading.Thread):
             if django_connections.in_use(self.ident):
                 await sync_to_async(django_connections.before_job)()
             self._settle(lease, await perform_async(lease, self.recipes, self.guard))
-        except Exception:
-            self._release(lease)
-        finally:
-            self.lease = None
+        except Exception as exc:
+            self._fail(lease, exc)
+        self.lease = None
         if django_connections.in_use(self.ident):
-            await sync_to_async(self._tidy)()
+            await sync_to_async(self._tidy)(lease)
         self.desk.observe(monotonic() - begin)
 
     def _next_coroutine(self) -> Lease | None:
@@ -147,19 +143,18 @@ class JobThread(threading.Thread):
             desk.late += 1
             messages.late(lease, desk.late)
 
-    def _release(self, lease: Lease) -> None:
-        logger.exception("The thread of job %s met an error of ours; the job is released.", lease.job.id)
+    def _fail(self, lease: Lease, exc: BaseException) -> None:
+        """An error outside of the body. It costs an attempt all the same: handed back, the job would meet it again at once."""
+        outcome = of_error_of_ours(exc)
         if lease.ending:
-            self.desk.leave(lease, RELEASED)  # SQL refuses it where the job has completed
+            self.desk.leave(lease, outcome)  # SQL refuses it where the job has completed
         else:
-            self.desk.settle(lease, RELEASED)
+            self.desk.settle(lease, outcome)
+        messages.error_of_ours(lease, exc)
 
-    def _tidy(self) -> None:
-        try:
-            django_connections.after_job()
-        except Exception:
-            logger.warning("A database connection of a job could not be tidied up and is closed.", exc_info=True)
-            django_connections.close_all()
+    def _tidy(self, lease: Lease) -> None:
+        for alias in django_connections.after_job():
+            messages.left_open(lease, alias)
 
     def _rest(self) -> None:
         """Sleep until the desk has something. Parked first and looked once more, so that nothing is missed."""

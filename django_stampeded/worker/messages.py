@@ -204,6 +204,20 @@ def unknown_task(lease: Lease, outcome: Snoozed) -> None:
         )
 
 
+def error_of_ours(lease: Lease, problem: BaseException) -> None:
+    """Something went wrong around a job's body, not in it."""
+    logger.error("%s: its thread met an error outside of the job, which counts as failed.", _name(lease), exc_info=problem)
+
+
+def left_open(lease: Lease, alias: str) -> None:
+    """A job ended inside a transaction of its own making."""
+    logger.warning(
+        "%s left a transaction open on the database %r: what it did there is rolled back. Use transaction.atomic().",
+        _name(lease),
+        alias,
+    )
+
+
 def unrecordable(lease: Lease, problem: BaseException) -> None:
     """The database refuses an outcome for a reason that trying again won't change."""
     logger.error(

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from django_stampeded.exceptions import Cancel, Discard, InvalidArguments, RetryIn, Snooze
+from django_stampeded.exceptions import Cancel, Discard, RetryIn, Snooze
 from django_stampeded.states import FailureKind
-from django_stampeded.worker.failure_text import LONGEST, clean, describe
+from django_stampeded.worker.failure_text import LONGEST, clean, describe, headline
 from django_stampeded.worker.retry_policy import Complain, RetryPolicy, silent
 
 PLAIN_POLICY = RetryPolicy()
@@ -102,9 +102,20 @@ def of_exception(exc: BaseException, attempt: int, policy: RetryPolicy = PLAIN_P
     return Failed(FailureKind.RAISED, describe(exc), policy.delay_ms(attempt, exc, complain))
 
 
-def of_bad_arguments(exc: InvalidArguments | Exception) -> Outcome:
+def of_lost_failure(exc: BaseException, problem: BaseException) -> Outcome:
+    """The outcome of an exception that could not be dealt with because of `problem`: a failure all the same, for a job that is
+    handed back would be run again at once, and for ever."""
+    return Failed(FailureKind.RAISED, f"{headline(exc)}\nwhat to make of it could not be told: {headline(problem)}"[:LONGEST])
+
+
+def of_error_of_ours(exc: BaseException) -> Outcome:
+    """The outcome of a job whose thread met an error outside of the job's body."""
+    return Failed(FailureKind.RAISED, f"The worker met an error around this job: {headline(exc)}"[:LONGEST])
+
+
+def of_bad_arguments(exc: BaseException) -> Outcome:
     """The outcome of arguments that do not fit the task: no attempt could ever do better."""
-    return Failed(FailureKind.UNRECOVERABLE, describe(exc), exception=exc.with_traceback(None))
+    return Failed(FailureKind.UNRECOVERABLE, describe(exc), exception=BaseException.with_traceback(exc, None))
 
 
 def of_unknown_task(waited: timedelta) -> Snoozed:

@@ -55,6 +55,19 @@ def test_an_isolated_job_that_crashes_costs_only_itself(project):
     assert worker.stop() == 0
 
 
+def test_arguments_that_python_cannot_read_discard_an_isolated_job(project):
+    worker = project.worker()
+    project.enqueue("isolated", 1, "jsonb_build_object('n', repeat('9', 5000)::numeric)")
+    project.enqueue("isolated", 1, "jsonb_build_object('n', (repeat('[', 5000) || repeat(']', 5000))::jsonb)")
+    project.enqueue("isolated", 2)
+    ended(project, "completed", "discarded")
+    assert project.states() == {"completed": 2, "discarded": 2}
+    assert project.rows("SELECT DISTINCT attempt, failure_kind FROM stampeded_jobs WHERE state = 'discarded'") == [
+        (1, "unrecoverable")
+    ]
+    assert worker.stop() == 0
+
+
 @pytest.mark.pooled
 def test_an_isolated_job_is_killed_when_it_is_cancelled(project):
     worker = project.worker(HEARTBEAT_INTERVAL=90)
