@@ -8,7 +8,7 @@ bind on the client, where a literal has lost its type.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -77,7 +77,9 @@ class Heard(NamedTuple):
 
 
 _CLAIM = f"SELECT {', '.join(ClaimedJob._fields)} FROM stampeded_claim_many(%s::text[], %s::uuid, %s::bigint, %s::bigint[])"
-_MANY = "(%s::uuid, %s::text[], %s::uuid[], %s::bigint[])"
+_LEASES = "%s::text[], %s::uuid[], %s::bigint[])"
+_MANY = f"(%s::uuid, {_LEASES}"
+_SOON = "(SELECT set_config('lock_timeout', '{}ms', true) AS ms) set, {}(CASE WHEN ms <> '' THEN %s::uuid END, " + _LEASES
 _ONE = "(%s::text, %s::uuid, %s::uuid, %s::bigint"
 
 
@@ -97,10 +99,11 @@ def _arrays(worker_id: UUID, acks: Sequence[Ack]) -> list[Any]:
     return [worker_id, [a.queue for a in acks], [a.id for a in acks], [a.attempt for a in acks]]
 
 
-def _ids(cur: Any, function: str, worker_id: UUID, acks: Sequence[Ack]) -> set[UUID]:
+def _ids(cur: Any, function: str, worker_id: UUID, acks: Sequence[Ack], lock_wait_s: float = 0) -> set[UUID]:
     if not acks:
         return set()
-    cur.execute(f"SELECT id FROM {function}{_MANY}", _arrays(worker_id, acks))
+    call = _SOON.format(int(lock_wait_s * 1000), function) if lock_wait_s else function + _MANY
+    cur.execute(f"SELECT id FROM {call}", _arrays(worker_id, acks))
     return {row[0] for row in cur.fetchall()}
 
 
@@ -117,9 +120,12 @@ def claim(
     return [_claimed(row) for row in cur.fetchall()]
 
 
-def complete_many(cur: Any, worker_id: UUID, acks: Sequence[Ack]) -> set[UUID]:
-    """Completes jobs; returns the ids of those that were this worker's still. The others' leases are lost."""
-    return _ids(cur, "stampeded_complete_many", worker_id, acks)
+def complete_many(cur: Any, worker_id: UUID, acks: Sequence[Ack], lock_wait_s: float = 0) -> set[UUID]:
+    """Completes jobs; returns the ids of those that were this worker's still. The others' leases are lost.
+
+    With `lock_wait_s`, by a cursor in autocommit, raises LockNotAvailable for a row locked longer. Costs no round trip.
+    """
+    return _ids(cur, "stampeded_complete_many", worker_id, acks, lock_wait_s)
 
 
 def release_many(cur: Any, worker_id: UUID, acks: Sequence[Ack]) -> set[UUID]:
@@ -261,20 +267,16 @@ def next_due(cur: Any, queues: Sequence[str]) -> float | None:
     return seconds
 
 
-def _reclaimed(rows: Iterable[Sequence[Any]]) -> list[Reclaimed]:
-    return [Reclaimed._make(row) for row in rows]
-
-
 def reap(cur: Any, dead_after: timedelta) -> list[Reclaimed]:
     """Takes back the jobs of workers that haven't beaten for `dead_after`."""
     cur.execute("SELECT id, queue, worker_id FROM stampeded_reap(%s::interval)", [dead_after])
-    return _reclaimed(cur.fetchall())
+    return [Reclaimed._make(row) for row in cur.fetchall()]
 
 
 def expire(cur: Any, limit: int = 100) -> list[Reclaimed]:
     """Fails as timed out up to `limit` jobs that gave no sign of life for their expire_seconds."""
     cur.execute("SELECT out_id, out_queue, out_worker FROM stampeded_expire(%s::bigint)", [limit])
-    return _reclaimed(cur.fetchall())
+    return [Reclaimed._make(row) for row in cur.fetchall()]
 
 
 class Settled(NamedTuple):

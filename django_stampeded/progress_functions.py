@@ -58,8 +58,12 @@ def store_step(cur: Any, ack: Ack, worker_id: UUID, name: str, entry: dict[str, 
     return number
 
 
-def stored_checkpoint(cur: Any, ack: Ack) -> Any:
-    """The checkpoint of a job as it stands now, for this transaction; None where there is none."""
-    cur.execute("SELECT checkpoint::text FROM stampeded_jobs WHERE queue = %s::text AND id = %s::uuid", [ack.queue, ack.id])
+def locked_checkpoint(cur: Any, ack: Ack, worker_id: UUID) -> Any:
+    """The checkpoint of a job as it stands now, locked until the transaction ends; None where there is none, or not ours."""
+    cur.execute(
+        "SELECT checkpoint::text FROM stampeded_jobs WHERE queue = %s::text AND id = %s::uuid AND attempt = %s::bigint "
+        "AND claimed_by = %s::uuid AND state IN ('claimed', 'executing') FOR UPDATE",
+        [ack.queue, ack.id, ack.attempt, worker_id],
+    )
     row = cur.fetchone()
     return None if row is None or row[0] is None else json.loads(row[0])

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic, sleep
 from typing import Any
 from uuid import UUID
@@ -83,10 +84,12 @@ class Acker(Loop):
         """Record what the outbox holds, at most MOST_AT_ONCE outcomes."""
         outbox, batch = self.desk.outbox, self.batch
         if self.locked and monotonic() >= self._look_again:
+            # By themselves: with one that is locked still, others would be recorded one by one again.
             batch += self.locked
             self.locked = []
-        while outbox and len(batch) < MOST_AT_ONCE:
-            batch.append(outbox.popleft())
+        else:
+            while outbox and len(batch) < MOST_AT_ONCE:
+                batch.append(outbox.popleft())
         if not batch:
             return AckReport(0)
         refused = self._record(batch)
@@ -128,7 +131,9 @@ class Acker(Loop):
         connection = self.link.connection()
         try:
             if all(isinstance(outcome, Recorded | Completed) and not _has_result(outcome) for _, outcome in batch):
-                return record(connection.cursor(), batch)
+                return _together(
+                    connection.cursor(), batch, Completed, partial(functions.complete_many, lock_wait_s=LOCK_WAIT_S)
+                )
             return self._record_patiently(batch)
         except Exception as exc:
             if trouble(exc) is not Trouble.OTHER and not _is_locked(exc):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import nullcontext
 from contextvars import ContextVar
 from datetime import datetime
 from functools import partial
@@ -16,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from asgiref.sync import iscoroutinefunction, sync_to_async
-from django.db import IntegrityError, connections
+from django.db import IntegrityError, connections, transaction
 
 from django_stampeded import batch_functions, functions, progress_functions
 from django_stampeded.batches import Batch, running_batch
@@ -155,10 +156,14 @@ class JobContext:
         value = json.loads(text)
         if steps.has_steps(value):
             raise InvalidArguments(f"checkpoint: the key {steps.STEPS} is for steps, use job.step().", argument="checkpoint")
-        with connections[self._alias].cursor() as cur:
-            if self._steps is not None or steps.has_steps(loaded(self._lease.job.checkpoint)):
-                value = steps.with_state(progress_functions.stored_checkpoint(cur, self._lease.ack), value)
-            self._owned(functions.checkpoint(cur, self._lease.ack, self._lease.worker_id, value))
+        ack, worker_id = self._lease.ack, self._lease.worker_id
+        beside_steps = self._steps is not None or steps.has_steps(loaded(self._lease.job.checkpoint))
+        whole = transaction.atomic(using=self._alias) if beside_steps else nullcontext()
+        with whole, connections[self._alias].cursor() as cur:
+            if beside_steps:
+                value = steps.with_state(progress_functions.locked_checkpoint(cur, ack, worker_id), value)
+            number = functions.checkpoint(cur, ack, worker_id, value)
+        self._owned(number)
         self._unwritten = 0
 
     def _owned(self, number: int | None) -> None:

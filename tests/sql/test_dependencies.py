@@ -240,3 +240,16 @@ def test_a_waiting_job_that_is_cancelled_leaves_nothing_behind(sql: SqlClient) -
     sql.call("stampeded_cancel", "children", child)
     sweep(sql)
     assert edges(sql) == 0 and sql.job(child).state == "cancelled"
+
+
+def test_the_end_of_one_job_waits_for_nobody_who_deals_with_the_end_of_another(sql: SqlClient, connect: Connect) -> None:
+    one, two = sql.started(), sql.started()
+    child = waits_for(sql, one.id, two.id)
+    other = connect()
+    with other.transaction():
+        other.run("SELECT FROM stampeded_dependencies WHERE parent_id = %s FOR UPDATE", two.id)
+        sql.run("SET statement_timeout = '20s'")
+        sql.call("stampeded_cancel", one.queue, one.id)
+        assert sql.job(child).state == "discarded"
+    sql.complete(two)
+    assert edges(sql) == 0

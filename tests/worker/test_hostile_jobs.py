@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
 from dataclasses import dataclass
 
+import psycopg
 import pytest
 from django.db import connection, connections
 
 from django_stampeded import task
-from tests.worker.support import column, drain, real_transactions, rows, states, value
+from django_stampeded.process.link import parameters
+from tests.worker.support import column, drain, eventually, real_transactions, rows, states, value, working
 
 pytestmark = [real_transactions, pytest.mark.usefixtures("kept_open")]
 
@@ -259,3 +262,52 @@ def test_threads_that_a_job_leaves_behind_may_enqueue_after_its_end(effects):
     threads[0].join()
     drain()
     assert states() == {"completed": 2}
+
+
+def test_steps_and_checkpoints_that_threads_of_a_job_write_at_the_same_time_are_all_kept(effects):
+    kept = []
+
+    @task(name="hostile.steps", takes_context=True)
+    def steps(job) -> None:
+        job.step("first", lambda: None)
+
+        def body(number):
+            for each in range(10):
+                job.step(f"{number}-{each}", lambda: number)
+                if number == 0:
+                    job.checkpoint(each)
+            connections.close_all()
+
+        threads = [threading.Thread(target=body, args=(number,)) for number in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        kept.extend(rows("SELECT checkpoint FROM stampeded_jobs"))
+
+    steps.enqueue()
+    drain()
+    ((record,),) = kept
+    record = json.loads(record) if isinstance(record, str) else record
+    assert len(record["stampeded_steps"]) == 41
+    assert record["state"] == 9
+
+
+def test_a_row_that_somebody_locks_for_long_holds_up_no_other_completion(effects):
+    go = threading.Event()
+
+    @task(name="hostile.locked")
+    def locked(n: int) -> None:
+        if n == 0:
+            go.wait(60)
+
+    first = locked.enqueue(n=0)
+    with working():
+        eventually(lambda: column("state", first) == "executing")
+        with psycopg.connect(**parameters("default", "onlooker")) as onlooker:
+            onlooker.execute("SELECT FROM stampeded_jobs WHERE id = %s FOR UPDATE", [first.id])
+            go.set()
+            eventually(lambda: value("SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted"))
+            locked.enqueue_many([{"n": 1}] * 20)
+            eventually(lambda: states() == {"executing": 1, "completed": 20})
+        eventually(lambda: states() == {"completed": 21})

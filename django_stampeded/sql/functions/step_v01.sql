@@ -17,7 +17,14 @@ BEGIN
         RAISE EXCEPTION 'a step needs a name and a JSON object'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    SELECT checkpoint INTO v_before FROM stampeded_jobs WHERE queue = p_queue AND id = p_id;
+    -- Locked, for threads of the job may record steps at the same time, and none may be lost.
+    SELECT checkpoint INTO v_before FROM stampeded_jobs
+     WHERE queue = p_queue AND id = p_id AND claimed_by = p_worker_id AND attempt = p_attempt
+       AND state IN ('claimed', 'executing')
+       FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
     IF jsonb_typeof(v_before -> 'stampeded_steps') IS DISTINCT FROM 'object' THEN
         v_before := jsonb_build_object('stampeded_steps', '{}'::jsonb)
                     || CASE WHEN v_before IS NULL THEN '{}'::jsonb ELSE jsonb_build_object('state', v_before) END;
