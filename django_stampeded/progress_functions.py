@@ -62,7 +62,7 @@ def locked_checkpoint(cur: Any, ack: Ack, worker_id: UUID) -> Any:
     """The checkpoint of a job as it stands now, locked until the transaction ends; None where there is none, or not ours."""
     cur.execute(
         "SELECT checkpoint::text FROM stampeded_jobs WHERE queue = %s::text AND id = %s::uuid AND attempt = %s::bigint "
-        "AND claimed_by = %s::uuid AND state IN ('claimed', 'executing') FOR UPDATE",
+        "AND CASE WHEN state IN ('claimed', 'executing') THEN claimed_by = %s::uuid END FOR UPDATE",
         [ack.queue, ack.id, ack.attempt, worker_id],
     )
     row = cur.fetchone()

@@ -16,11 +16,16 @@ HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 
 
-@pytest.fixture(params=["partition", "default", "analyzed"])
+@pytest.fixture(params=["partition", "default", "analyzed", "unknown"])
 def crowded(sql: SqlClient, request: pytest.FixtureRequest) -> SqlClient:
-    """A queue with many finished and many future jobs."""
+    """A queue with many finished and many future jobs; `unknown`: statistics know other queues and not this one."""
     if request.param == "partition":
         own_partition(sql)
+    if request.param == "unknown":
+        sql.run("ALTER TABLE stampeded_jobs_default SET (autovacuum_enabled = false)")
+        for other in ("a", "b", "c"):
+            sql.enqueue_many(100, queue=other)
+        sql.run("ANALYZE stampeded_jobs")
     finished(sql)
     future_before_the_due(sql)
     if request.param == "analyzed":

@@ -19,8 +19,8 @@ BEGIN
     END IF;
     -- Locked, for threads of the job may record steps at the same time, and none may be lost.
     SELECT checkpoint INTO v_before FROM stampeded_jobs
-     WHERE queue = p_queue AND id = p_id AND claimed_by = p_worker_id AND attempt = p_attempt
-       AND state IN ('claimed', 'executing')
+     WHERE queue = p_queue AND id = p_id AND attempt = p_attempt
+       AND CASE WHEN state IN ('claimed', 'executing') THEN claimed_by = p_worker_id END
        FOR UPDATE;
     IF NOT FOUND THEN
         RETURN NULL;

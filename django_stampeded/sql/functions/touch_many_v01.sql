@@ -14,25 +14,28 @@ SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_queue text;
+    v_queue  text;
+    v_ids    uuid[];
+    v_leases jsonb;
+    v_free   uuid[];
 BEGIN
-    FOR v_queue IN SELECT DISTINCT q FROM unnest(p_queues) q ORDER BY q LOOP
+    FOR v_queue, v_ids, v_leases IN
+        SELECT h.queue, array_agg(h.id), jsonb_object_agg(h.id || ' ' || h.attempt, true)
+          FROM unnest(p_queues, p_ids, p_attempts) AS h(queue, id, attempt)
+         WHERE h.id IS NOT NULL AND h.attempt IS NOT NULL
+         GROUP BY h.queue ORDER BY h.queue
+    LOOP
         RETURN QUERY
-        WITH held AS MATERIALIZED (
-            SELECT DISTINCT h.id, h.attempt FROM unnest(p_queues, p_ids, p_attempts) AS h(queue, id, attempt) WHERE h.queue = v_queue
-        ), own AS MATERIALIZED (
-            SELECT j.id FROM held, stampeded_jobs j
-             WHERE j.queue = v_queue AND j.id = held.id AND j.attempt = held.attempt
-               AND CASE WHEN j.state IN ('claimed', 'executing') THEN j.claimed_by = p_worker_id END
-        ), free AS MATERIALIZED (
-            SELECT j.id FROM held, stampeded_jobs j
-             WHERE j.queue = v_queue AND j.id = held.id AND j.attempt = held.attempt
-               AND CASE WHEN j.state IN ('claimed', 'executing') THEN j.claimed_by = p_worker_id END
-               FOR UPDATE OF j SKIP LOCKED
-        ), touched AS (
-            UPDATE stampeded_jobs j SET heartbeat_at = clock_timestamp()
-              FROM free WHERE j.queue = v_queue AND j.id = free.id
-        )
-        SELECT v_queue, own.id FROM own;
+        SELECT v_queue, j.id FROM stampeded_jobs j
+         WHERE j.queue = v_queue AND j.id = ANY (v_ids)
+           AND CASE WHEN j.state IN ('claimed', 'executing')
+               THEN j.claimed_by = p_worker_id AND v_leases ? (j.id || ' ' || j.attempt) END;
+        v_free := ARRAY(
+            SELECT j.id FROM stampeded_jobs j
+             WHERE j.queue = v_queue AND j.id = ANY (v_ids)
+               AND CASE WHEN j.state IN ('claimed', 'executing')
+                   THEN j.claimed_by = p_worker_id AND v_leases ? (j.id || ' ' || j.attempt) END
+               FOR UPDATE SKIP LOCKED);
+        UPDATE stampeded_jobs j SET heartbeat_at = clock_timestamp() WHERE j.queue = v_queue AND j.id = ANY (v_free);
     END LOOP;
 END $$;
