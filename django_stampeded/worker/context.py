@@ -215,8 +215,12 @@ class JobContext:
     def _ensured_steps(self) -> steps.Steps:
         self._check_lease()  # before the step's work is done, which nobody could record
         if self._steps is None:
-            self._steps = steps.Steps(loaded(self._lease.job.checkpoint), self._write_step)
+            self._steps = steps.Steps(loaded(self._lease.job.checkpoint), self._write_step, self._read_checkpoint)
         return self._steps
+
+    def _read_checkpoint(self) -> Any:
+        with transaction.atomic(using=self._alias), connections[self._alias].cursor() as cur:
+            return progress_functions.locked_checkpoint(cur, self._lease.ack, self._lease.worker_id)
 
     def _write_step(self, name: str, entry: steps.Entry) -> None:
         try:

@@ -53,12 +53,15 @@ class Steps:
     Args:
         checkpoint: what the attempts before have left.
         write: stores the entry of a step; raises where that can't be done.
+        read: the checkpoint as it is stored now.
     """
 
-    def __init__(self, checkpoint: Any, write: Callable[[str, Entry], None]) -> None:
+    def __init__(self, checkpoint: Any, write: Callable[[str, Entry], None], read: Callable[[], Any]) -> None:
         self.before = entries(checkpoint)
         self._write = write
+        self._read = read
         self._names: set[str] = set()
+        self._done: set[str] = set()
 
     def enter(self, name: str) -> Entry:
         """Take the name of a step; returns the entry that an attempt before has left for it, empty where none has.
@@ -67,7 +70,7 @@ class Steps:
         """
         if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
             raise InvalidStep(f"The name of a step is a text of 1 to {LONGEST_NAME} characters.")
-        if name in self._names:
+        if name in self._names and not self._is_rolled_back(name):
             raise InvalidStep(
                 f'Step "{name}" ran in this attempt already: give each step a name of its own, in a loop one that tells the '
                 "rounds apart, or use one step with a cursor."
@@ -77,6 +80,13 @@ class Steps:
             raise InvalidStep(f'The record of step "{name}" is no JSON object: correct it, or discard the job.')
         self._names.add(name)
         return entry
+
+    def _is_rolled_back(self, name: str) -> bool:
+        """Whether a step was done in this attempt and its record went with the transaction around it."""
+        if name not in self._done or entries(self._read()).get(name, {}).get("done"):
+            return False
+        self._done.discard(name)
+        return True
 
     def leave(self, name: str) -> None:
         """A step has failed: its name is free, for the job may try again by itself."""
@@ -95,7 +105,7 @@ class Steps:
 
     async def arun(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         """`run` for async jobs."""
-        entry = self.enter(name)
+        entry = await sync_to_async(self.enter)(name)
         if entry.get("done"):
             return entry.get("result")
         try:
@@ -116,6 +126,8 @@ class Steps:
     def store(self, name: str, entry: Entry) -> None:
         """Record how far a step is."""
         self._write(name, entry)
+        if entry.get("done"):
+            self._done.add(name)
 
 
 def _kept(value: Any, path: str) -> Any:
@@ -214,7 +226,7 @@ class Step:
             self._store()
 
     async def __aenter__(self) -> Step:
-        return self.__enter__()
+        return await sync_to_async(self.__enter__)()
 
     async def __aexit__(self, kind: type[BaseException] | None, exc: object = None, traceback: object = None) -> None:
         await sync_to_async(self.__exit__)(kind)

@@ -74,7 +74,7 @@ def test_python_resumes_what_was_written_by_hand(sql: SqlClient) -> None:
     step(sql, job, "mail", {"cursor": 2})
     sql.fail(job)
     (again,) = sql.claim()
-    steps = Steps(again.checkpoint, lambda name, entry: step(sql, again, name, entry))
+    steps = Steps(again.checkpoint, lambda name, entry: step(sql, again, name, entry), lambda: sql.job(again.id).checkpoint)
     assert steps.run("charge", lambda: pytest.fail("it was charged twice")) == {"id": "ch_1"}
     with Step(steps, "mail", 0) as mail:
         assert list(mail.over("abcd")) == ["c", "d"]

@@ -19,7 +19,7 @@ class Job:
         self.again()
 
     def again(self) -> Job:
-        self.steps = Steps(self.checkpoint, self._write)
+        self.steps = Steps(self.checkpoint, self._write, lambda: self.checkpoint)
         return self
 
     def _write(self, name: str, entry: Any) -> None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import psycopg
 import pytest
-from django.db import connection, connections
+from django.db import connection, connections, transaction
 
-from django_stampeded import task
+from django_stampeded import InvalidStep, task
 from django_stampeded.process.link import parameters
 from tests.worker.support import column, drain, eventually, real_transactions, rows, states, value, working
 
@@ -311,3 +311,28 @@ def test_a_row_that_somebody_locks_for_long_holds_up_no_other_completion(effects
             locked.enqueue_many([{"n": 1}] * 20)
             eventually(lambda: states() == {"executing": 1, "completed": 20})
         eventually(lambda: states() == {"completed": 21})
+
+
+def test_a_step_that_was_rolled_back_runs_again_in_the_same_attempt_and_one_that_was_not_does_not(effects):
+    results = []
+
+    @task(name="hostile.rolled_back", takes_context=True, max_attempts=1)
+    def try_again(job) -> None:
+        for number in (1, 2):
+            try:
+                with transaction.atomic():
+                    results.append(job.step("charge", lambda number=number: number))
+                    with job.step("mail", cursor=0) as step:
+                        step.advance(number)
+                    if number == 1:
+                        raise KeyError("conflict")
+            except KeyError:
+                pass
+        for again in (lambda: job.step("charge", lambda: 3), lambda: job.step("mail", cursor=0).__enter__()):
+            with pytest.raises(InvalidStep, match="ran in this attempt already"):
+                again()
+
+    job = try_again.enqueue()
+    drain()
+    assert (column("state", job), column("last_error", job)) == ("completed", None)
+    assert results == [1, 2]
