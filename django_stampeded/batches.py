@@ -21,6 +21,7 @@ from asgiref.sync import sync_to_async
 from django.db import connections, transaction
 
 from django_stampeded import batch_functions
+from django_stampeded.encoding import safe_text
 from django_stampeded.enqueueing import EnqueuedJob, require_open
 from django_stampeded.exceptions import BatchFinished, InvalidOption
 from django_stampeded.options import checked
@@ -29,6 +30,7 @@ from django_stampeded.tasks import Call, Task, task_by_name
 
 logger = logging.getLogger("django_stampeded.batches")
 
+LONGEST_REASON = 4000
 CANCEL_PAUSES_S = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.65)
 """Between the tries to cancel what others lock: whoever records how jobs ended is through in an instant."""
 
@@ -192,7 +194,7 @@ class Batch:
         cancelled = 0
         with connections[self.using].cursor() as cur:
             while True:
-                done = batch_functions.cancel_batch(cur, self.id, reason.replace("\x00", "") or None)
+                done = batch_functions.cancel_batch(cur, self.id, safe_text(str(reason or ""), LONGEST_REASON) or None)
                 cancelled += done.cancelled
                 if not done.cancelled or not done.more:
                     return cancelled, done.more
@@ -272,6 +274,8 @@ class Batch:
         """The task with this batch as an option, made once for each: its statements are kept with it."""
         if isinstance(task, str):
             task = task_by_name(task)
+        elif not isinstance(task, Task):
+            raise InvalidOption(f"A batch takes a task or the name of one, not {type(task).__name__}.")
         known = self._tasks.get(id(task))
         if known is None:
             known = self._tasks[id(task)] = (task, task.using(batch=self.id, using=self.using))

@@ -7,6 +7,7 @@ and written by the worker together with the completion.
 from __future__ import annotations
 
 import functools
+import math
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -100,9 +101,10 @@ def result(queue: str, id: UUID, using: str) -> Any:
 def wait(queue: str, id: UUID, timeout: timedelta | float, using: str) -> Any:
     """The result of a job once it has ended, as `result` gives it.
 
-    `timeout` is seconds or a timedelta. Raises TimeoutError when it has not ended by then, JobFailed and NoResult as `result`.
+    `timeout` is seconds or a timedelta, else ValueError is raised. Raises TimeoutError when it has not ended by then, JobFailed
+    and NoResult as `result`.
     """
-    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    seconds = seconds_of(timeout)
     until = time.monotonic() + seconds
     pause = FIRST_LOOK_S
     while (found := _look(queue, id, using)) is _PENDING:
@@ -112,6 +114,15 @@ def wait(queue: str, id: UUID, timeout: timedelta | float, using: str) -> Any:
         time.sleep(min(pause, left))
         pause = min(pause * 1.5, LONGEST_PAUSE_S)
     return found
+
+
+def seconds_of(timeout: timedelta | float) -> float:
+    """A timeout in seconds. Raises ValueError for what is neither that nor a timedelta, and for NaN: no wait for it would end."""
+    if isinstance(timeout, timedelta):
+        return timeout.total_seconds()
+    if isinstance(timeout, int | float) and not isinstance(timeout, bool) and not math.isnan(timeout):
+        return float(timeout)
+    raise ValueError(f"A timeout is seconds or a timedelta, not {timeout!r:.50}.")
 
 
 def _look(queue: str, id: UUID, using: str) -> Any:

@@ -105,10 +105,12 @@ class Lease(JobContext):
                 program, its retry_on, discard_on and backoff hold, unless `retry_in` is given.
             retry_in: when, from now: seconds or a timedelta, 0 to 10 years; None for the job's back-off.
 
-        Raises ValueError for another `retry_in`.
+        Raises ValueError for another `retry_in`, or an `error` that is neither.
 
         Example: `lease.fail("the printer is out of paper", retry_in=60)`
         """
+        if not isinstance(error, str | BaseException):
+            raise ValueError(f"fail() needs a text or an exception, not {type(error).__name__}.")
         delay_ms = None if retry_in is None else RetryIn(retry_in).delay_ms
         if isinstance(error, BaseException):
             outcome = self._of_exception(error) if delay_ms is None else of_exception(error, self.attempt)

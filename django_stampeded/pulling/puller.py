@@ -19,6 +19,7 @@ from django_stampeded.conf import settings
 from django_stampeded.exceptions import InvalidOption, PullerClosed
 from django_stampeded.pulling.lease import Lease
 from django_stampeded.pulling.session import Session
+from django_stampeded.results import seconds_of
 from django_stampeded.worker.lease import Lease as Held
 from django_stampeded.worker.options import WorkerOptions
 from django_stampeded.worker.outcomes import of_bad_arguments
@@ -157,9 +158,7 @@ def _names(queues: Any) -> tuple[str, ...] | None:
 
 
 def _seconds(timeout: timedelta | float | None) -> float:
-    if timeout is None:
-        return NO_END_S
-    return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+    return NO_END_S if timeout is None else seconds_of(timeout)
 
 
 def _closed() -> PullerClosed:

@@ -147,7 +147,7 @@ class JobContext:
 
         Example: `job.checkpoint(cursor=row.pk)`
         """
-        if every < 1:
+        if not isinstance(every, int) or every < 1:
             raise InvalidArguments("checkpoint: every is a number of calls, 1 or more.", argument="every")
         self._unwritten += 1
         if self._unwritten < every:

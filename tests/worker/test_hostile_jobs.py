@@ -12,8 +12,9 @@ import psycopg
 import pytest
 from django.db import connection, connections, transaction
 
-from django_stampeded import InvalidStep, task
+from django_stampeded import Batch, InvalidOption, InvalidStep, Puller, task
 from django_stampeded.process.link import parameters
+from tests.testapp import tasks
 from tests.worker.support import column, drain, eventually, real_transactions, rows, states, value, working
 
 pytestmark = [real_transactions, pytest.mark.usefixtures("kept_open")]
@@ -336,3 +337,31 @@ def test_a_step_that_was_rolled_back_runs_again_in_the_same_attempt_and_one_that
     drain()
     assert (column("state", job), column("last_error", job)) == ("completed", None)
     assert results == [1, 2]
+
+
+@pytest.mark.parametrize("timeout", ["5", b"x", [], True, float("nan"), None], ids=repr)
+def test_a_wait_for_no_number_of_seconds_is_refused_at_once(effects, timeout):
+    with pytest.raises(ValueError, match="seconds or a timedelta"):
+        tasks.noop.enqueue().wait(timeout=timeout)
+    if timeout is not None:
+        with Puller() as puller, pytest.raises(ValueError, match="seconds or a timedelta"):
+            puller.next(timeout)
+
+
+@pytest.mark.parametrize("thing", [5, None, [], object()], ids=["int", "none", "list", "object"])
+def test_what_is_no_task_no_reason_and_no_error_is_refused_with_a_sentence(effects, thing):
+    with Batch("b") as batch, pytest.raises(InvalidOption, match="a task or the name of one"):
+        batch.enqueue(thing)
+    tasks.noop.enqueue()
+    with Puller() as puller:
+        lease = puller.next(timeout=60)
+        with pytest.raises(ValueError, match="a text or an exception"):
+            lease.fail(thing)
+        lease.complete()
+
+
+def test_a_batch_is_cancelled_whatever_the_reason_holds(effects):
+    with Batch("b") as batch:
+        job = batch.enqueue(tasks.noop)
+    assert batch.cancel("no\x00 \udc80 way" + "x" * 5000) == 1
+    assert column("last_error", job).startswith("no\ufffd \ufffd way")
