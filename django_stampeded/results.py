@@ -117,7 +117,7 @@ def wait(queue: str, id: UUID, timeout: timedelta | float, using: str) -> Any:
 
 
 def seconds_of(timeout: timedelta | float) -> float:
-    """A timeout in seconds. Raises ValueError for what is neither that nor a timedelta, and for NaN: no wait for it would end."""
+    """A timeout in seconds. Raises ValueError for what is neither, and for NaN: a wait for it would never end."""
     if isinstance(timeout, timedelta):
         return timeout.total_seconds()
     if isinstance(timeout, int | float) and not isinstance(timeout, bool) and not math.isnan(timeout):
