@@ -77,8 +77,8 @@ def test_an_outcome_recorded_while_the_connection_broke_is_not_recorded_twice(ef
     whole = functions.complete_many
     broken = []
 
-    def complete_many(cur, *args):
-        done = whole(cur, *args)
+    def complete_many(cur, *args, **named):
+        done = whole(cur, *args, **named)
         if not broken:
             broken.extend(done)
             raise psycopg.OperationalError("the connection broke after the commit and before the answer")
@@ -96,10 +96,10 @@ def test_an_outcome_recorded_while_the_connection_broke_is_not_recorded_twice(ef
 def test_an_outcome_that_the_database_refuses_holds_up_no_other(effects, monkeypatch, caplog):
     whole = functions.complete_many
 
-    def complete_many(cur, worker_id, acks):
+    def complete_many(cur, worker_id, acks, **named):
         if any(ack.queue == "bad" for ack in acks):
             cur.execute("SELECT 1 / 0")
-        return whole(cur, worker_id, acks)
+        return whole(cur, worker_id, acks, **named)
 
     monkeypatch.setattr(functions, "complete_many", complete_many)
     tasks.effect.using(queue_name="bad").enqueue(n=1)
