@@ -121,10 +121,8 @@ def claim(
 
 
 def complete_many(cur: Any, worker_id: UUID, acks: Sequence[Ack], lock_wait_s: float = 0) -> set[UUID]:
-    """Completes jobs; returns the ids of those that were this worker's still. The others' leases are lost.
-
-    With `lock_wait_s`, by a cursor in autocommit, raises LockNotAvailable for a row locked longer. Costs no round trip.
-    """
+    """Completes jobs; returns the ids of those that were this worker's still. The others' leases are lost. With `lock_wait_s`,
+    by a cursor in autocommit, raises LockNotAvailable for a row locked longer, which costs no round trip."""
     return _ids(cur, "stampeded_complete_many", worker_id, acks, lock_wait_s)
 
 

@@ -8,7 +8,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection, transaction
 
-from django_stampeded import Batch, InvalidArguments, InvalidOption, JobFailed, NoResult, Puller, chain, functions
+from django_stampeded import Batch, InvalidArguments, InvalidOption, JobFailed, NoResult, Puller, chain
 from django_stampeded.maintenance.batcher import Batcher
 from django_stampeded.maintenance.pruner import ResultPruner
 from tests.testapp import tasks
@@ -114,18 +114,6 @@ def test_a_result_that_cannot_be_stored_discards_the_job_and_says_why(effects, k
     with pytest.raises(JobFailed, match=why):
         job.wait(timeout=10)
     assert column("failure_kind", job) == "unrecoverable"
-
-
-def test_a_job_that_is_retried_has_no_result_until_it_has_ended_again(effects):
-    job = tasks.add.enqueue(x=1, y=2)
-    drain()
-    assert job.result() == 3
-    with connection.cursor() as cur:
-        functions.retry(cur, job.queue, job.id)
-    with pytest.raises(NoResult, match="has not ended"):
-        job.result()
-    drain()
-    assert job.result() == 3
 
 
 def test_none_is_a_result_too(effects):
