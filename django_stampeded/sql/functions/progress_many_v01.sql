@@ -19,7 +19,7 @@ AS $$
     SELECT j.id, j.attempt, told.done, told.total, left(coalesce(told.message, ''), 255), clock_timestamp()
       FROM unnest(p_queues, p_ids, p_attempts, p_done, p_totals, p_messages) AS told (queue, id, attempt, done, total, message),
            stampeded_jobs j
-     WHERE j.queue = told.queue AND j.id = told.id AND j.attempt = told.attempt
+     WHERE j.queue = told.queue AND j.id = told.id AND j.id = ANY (p_ids) AND j.attempt = told.attempt
        AND j.queue = ANY (p_queues)    -- so that the planner leaves the partitions of others alone
        AND j.state <> 'available'
        AND CASE WHEN j.claimed_by IS NOT NULL THEN j.claimed_by = p_worker_id
