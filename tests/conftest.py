@@ -10,10 +10,13 @@ TESTS = Path(__file__).parent
 SLOW = (
     "acceptance",
     "bench",
-    "packaging/test_local_postgres.py",
+    "demo",
+    "packaging",
     "plans",
     "polyglot",
     "races",
+    "sql/test_migrations.py",
+    "sql/test_mutations.py",
     "unit/test_cron_clock_changes.py",
 )
 
