@@ -155,7 +155,7 @@ def renewed_login() -> str:
 
 
 def await_answer(server: Child, port: int) -> None:
-    """Waits until the port is served, so that the address is good as soon as it is printed; a server that ended is no reason."""
+    """Waits until the port is served or the server has ended, so that the address is good as soon as it is printed."""
     give_up_at = time.monotonic() + ANSWERS_AFTER
     while server.running and time.monotonic() < give_up_at:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
