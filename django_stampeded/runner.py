@@ -179,6 +179,8 @@ class Process:
             self.maintenance.start()
         if self.worker is not None:
             self.worker.start()
+        else:
+            logger.info("This process has the maintenance alone and runs no jobs.")
         retired = self._work(stop)
         refusal = self.refusal
         if refusal is not None:

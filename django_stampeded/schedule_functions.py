@@ -69,7 +69,7 @@ def lock_due(cur: Any, key: str) -> Due | None:
     """
     cur.execute(
         "SELECT cron_expr, interval_secs, timezone, dst_policy, missed_policy, next_run_at AT TIME ZONE 'UTC', "
-        "clock_timestamp() AT TIME ZONE 'UTC', replan OR (last_run_at IS NULL AND next_run_at = created_at) "
+        "clock_timestamp() AT TIME ZONE 'UTC', replan OR next_run_at = created_at "
         "FROM stampeded_schedules WHERE key = %s::text AND NOT paused AND next_run_at <= clock_timestamp() "
         "FOR UPDATE SKIP LOCKED",
         [key],

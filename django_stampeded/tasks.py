@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, Unpack
+from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, Unpack
 from uuid import UUID
 
 from asgiref.sync import iscoroutinefunction, sync_to_async
@@ -57,6 +57,8 @@ class Task(Generic[P, R]):
     store_result: what the function returns is kept, as JSON of at most 64 KiB, for result_ttl seconds.
     timetable: when it runs by itself, made from `cron` or `every` and what goes with them (see timing.timetable).
     """
+
+    do_not_call_in_templates: ClassVar[bool] = True  # Django's templates call whatever can be called: the task itself
 
     name: str
     func: Callable[P, R] | None = None

@@ -40,10 +40,11 @@ def timeline(facts: JobFacts) -> list[Event]:
         >>> [event.what for event in timeline(facts)]
         ['executing', 'raised', 'enqueued']
     """
-    events = [Event(facts.inserted_at, gettext("enqueued"))]
-    events += [Event(entry.at, entry.kind, entry.attempt, entry.node, entry) for entry in reversed(facts.errors)]
+    events = []
     if facts.state in RUNNING:
         events.append(Event(facts.claimed_at, facts.state, facts.attempt, facts.worker))
-    elif facts.state in FINAL:
+    elif facts.state in FINAL:  # at the moment of the failure that ended the job, which came before
         events.append(Event(facts.finished_at, facts.state))
+    events += [Event(entry.at, entry.kind, entry.attempt, entry.node, entry) for entry in facts.errors]
+    events.append(Event(facts.inserted_at, gettext("enqueued")))
     return sorted(events, key=lambda event: event.at or _EARLIEST, reverse=True)

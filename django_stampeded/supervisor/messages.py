@@ -92,12 +92,12 @@ def silent(number: int, pid: int) -> None:
 
 def stopping(children: int) -> None:
     """The orderly end begins."""
-    logger.info("Stopping %d worker processes.", children)
+    logger.info("Stopping the worker processes, %d of them.", children)
 
 
 def killing(children: int) -> None:
     """They had their time."""
-    logger.warning("%d worker processes did not end in time and are killed.", children)
+    logger.warning("Some worker processes did not end in time and are killed, %d of them.", children)
 
 
 def reloading(path: str) -> None:

@@ -118,6 +118,9 @@ def result_unsure(lease: Lease) -> None:
 def failed(lease: Lease, outcome: Failed, recorded: Recorded) -> None:
     """A failure is on record; the state says what becomes of the job."""
     job = lease.job
+    if outcome.kind is FailureKind.CANCELLED:
+        logger.info("%s: attempt %d cancelled the job. The reason is on record.", _name(lease), job.attempt)
+        return
     ending = "discarded" + (", a copy is in its dead-letter queue" if recorded.dead_lettered else "")
     level = logging.WARNING if recorded.now_state == "retryable" else logging.ERROR
     if outcome.kind is FailureKind.BREAKER_OPEN and recorded.now_state == "retryable":

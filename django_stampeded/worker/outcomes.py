@@ -70,9 +70,15 @@ class JobTimeout(BaseException):
     """Raised in a job's thread when its task's timeout is over. A BaseException, so that a job's own
     `except Exception` does not swallow it."""
 
+    def __str__(self) -> str:
+        return "the job ran for longer than its timeout"
+
 
 class JobCancelled(BaseException):
     """Raised in a job's thread when the job was cancelled elsewhere. A BaseException, as JobTimeout is."""
+
+    def __str__(self) -> str:
+        return "the job was cancelled meanwhile"
 
 
 def of_exception(exc: BaseException, attempt: int, policy: RetryPolicy = PLAIN_POLICY, complain: Complain = silent) -> Outcome:

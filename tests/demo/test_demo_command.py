@@ -19,7 +19,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from example_project.imports.demo.processes import Child
+from example_project.imports.demo.processes import Child, signals_as_interrupt
 
 ROOT = Path(__file__).parent.parent.parent
 SECONDS = 120
@@ -40,7 +40,7 @@ def demo(database_url: str, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "manage.py", "demo", *options],
         cwd=ROOT,
-        env={**os.environ, "DATABASE_URL": database_url, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "DATABASE_URL": database_url, "PYTHONUNBUFFERED": ""},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -88,6 +88,8 @@ def test_the_admin_can_be_entered_until_a_signal_ends_everything(database_url, n
             r"(http://\S+/)admin/   user (\S+), password (\S+)", line_with("Admin:", run.stdout)
         ).groups()
         line_with("Ctrl-C", run.stdout)
+        with urllib.request.urlopen(address, timeout=SECONDS) as answer:
+            assert answer.url.startswith(f"{address}admin/login/")
         assert workers(database_url) == 1
         run.send_signal(number)
         run.communicate(timeout=SECONDS)
@@ -126,3 +128,13 @@ def test_a_child_that_runs_is_stopped_at_the_end(tmp_path):
     with Child("shell", ["shell", "-c", "import time; time.sleep(600)"], tmp_path / "child.log") as child:
         assert child.running
     assert not child.running
+
+
+def test_a_sigint_that_a_shell_had_ignored_ends_the_demo_all_the_same():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt), signals_as_interrupt():
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

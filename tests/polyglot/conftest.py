@@ -73,7 +73,7 @@ def node_worker(node_command: Callable[..., subprocess.Popen[str]]) -> Callable[
     """Lets the worker in Node empty its queues; returns what it said of each job."""
 
     def work(*queues: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in ended(node_command("worker.js", "--drain", *queues)).splitlines()]
+        return [json.loads(line) for line in ended(node_command("worker.mjs", "--drain", *queues)).splitlines()]
 
     return work
 
@@ -83,7 +83,7 @@ def node_enqueue(node_command: Callable[..., subprocess.Popen[str]]) -> Callable
     """Enqueues a job from Node; returns its id."""
 
     def enqueue(queue: str, task: str, **arguments: object) -> UUID:
-        return UUID(ended(node_command("enqueue.js", queue, task, json.dumps(arguments))).strip())
+        return UUID(ended(node_command("enqueue.mjs", queue, task, json.dumps(arguments))).strip())
 
     return enqueue
 

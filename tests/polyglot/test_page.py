@@ -15,7 +15,7 @@ def blocks() -> list[str]:
     return re.findall(r"^```(?:js|sql)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("program", ["node/worker.js", "node/enqueue.js", "psql/worker.sql", "psql/enqueue.sql"])
+@pytest.mark.parametrize("program", ["node/worker.mjs", "node/enqueue.mjs", "psql/worker.sql", "psql/enqueue.sql"])
 def test_the_page_shows_the_program_as_it_is_run(program):
     assert (HERE / program).read_text() in blocks()
 

@@ -49,7 +49,7 @@ def waiting_import(tmp_path: Path) -> CsvImport:
 @pytest.fixture
 def live_node_worker(node_command) -> Iterator[Any]:
     """A worker in Node that waits for work until it is told to stop."""
-    worker = node_command("worker.js", "node")
+    worker = node_command("worker.mjs", "node")
     until(Worker.objects.exists)
     yield worker
     worker.kill()
@@ -176,7 +176,7 @@ def test_workers_in_node_keep_the_limits_of_a_queue(node_command):
         "VALUES ('node', 1, 8, 1) RETURNING true"
     )
     task_by_name("text.upper").using(queue_name="node").enqueue_many([{"text": "a"}] * 20)
-    workers = [node_command("worker.js", "node") for _ in range(2)]
+    workers = [node_command("worker.mjs", "node") for _ in range(2)]
     try:
         until(lambda: Job.objects.filter(state="completed").count() == 20)
     finally:

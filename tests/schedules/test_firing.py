@@ -51,6 +51,14 @@ def test_a_new_schedule_first_fires_at_its_next_occurrence(table: Table, timing:
         assert (following.hour, following.minute) == (3, 0)
 
 
+def test_a_new_schedule_that_was_run_by_hand_fires_at_its_next_occurrence_all_the_same(table: Table) -> None:
+    table.add(cron_expr="0 3 * * *")
+    by_hand = schedule_functions.run_now(table.cursor, "k")
+    table.tick()
+    assert [job.id for job in table.jobs()] == [by_hand]
+    assert table.row().next_run_at.hour == 3
+
+
 def test_a_next_run_that_somebody_gave_is_fired_whatever_the_expression_says(table: Table) -> None:
     table.add(cron_expr="0 3 1 1 *", next_run_at=-SECOND)
     table.tick()

@@ -57,6 +57,19 @@ GIVEN = {
 }  # fmt: skip
 
 
+def test_the_page_names_the_task_that_was_chosen_and_does_not_run_it(root: Client) -> None:
+    runs = []
+
+    @task(name="shop.close_the_year")
+    def close_the_year(year: int = 2030) -> None:
+        runs.append(year)
+
+    page = root.get(address("shop.close_the_year")).content.decode()
+    assert "<h2>shop.close_the_year</h2>" in page
+    assert '<option value="shop.close_the_year" selected>' in page
+    assert runs == []
+
+
 def test_a_form_has_a_fitting_field_for_each_parameter(root: Client) -> None:
     page = root.get(address("shop.everything")).content.decode()
     for name, kind in (

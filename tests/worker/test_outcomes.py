@@ -66,6 +66,7 @@ def test_a_reason_of_any_type_and_size_can_be_recorded():
 
 def test_a_timeout_is_a_failure_of_its_own_kind():
     assert raised(JobTimeout()).kind is FailureKind.TIMED_OUT
+    assert "the job ran for longer than its timeout" in raised(JobTimeout()).error
 
 
 def test_arguments_that_do_not_fit_are_unrecoverable_and_say_why():

@@ -118,6 +118,15 @@ def test_a_job_ends_as_it_says(effects, outcome, state, attempt, failures):
     assert value("SELECT jsonb_array_length(errors) FROM stampeded_jobs") == failures
 
 
+def test_a_job_that_cancels_itself_is_no_error_in_the_log(effects, caplog):
+    job = tasks.end_as.enqueue(outcome="cancel")
+    with caplog.at_level(logging.INFO):
+        drain()
+    (said,) = [record for record in caplog.records if str(job.id) in record.getMessage()]
+    assert (said.levelno, column("state", job)) == (logging.INFO, "cancelled")
+    assert "attempt 1 cancelled the job" in said.getMessage()
+
+
 def test_an_unknown_task_keeps_its_attempts_and_stops_no_other(effects, caplog):
     unknown = [enqueue("no.such.task", path="secret") for _ in range(50)]
     known = tasks.effect.enqueue(n=1)

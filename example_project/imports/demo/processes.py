@@ -77,12 +77,12 @@ class Child:
 
 @contextmanager
 def signals_as_interrupt() -> Iterator[None]:
-    """Lets SIGTERM and the closing of the terminal end the demo as Ctrl-C does."""
+    """Lets SIGTERM and the closing of the terminal end the demo as Ctrl-C does, and SIGINT where a shell had it ignored."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:

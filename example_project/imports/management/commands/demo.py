@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from argparse import ArgumentParser
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from example_project.imports.tasks import start_import
 
 LOOK_EVERY = 0.25
 STALLED_AFTER = 60.0
+ANSWERS_AFTER = 60.0
 MOST_ROWS = 10_000_000
 USER = "demo"
 PORT = 8000
@@ -73,6 +74,7 @@ class Command(BaseCommand):
             address = f"127.0.0.1:{port}"
             server = Child("web server", ["runserver", "--noreload", address], self.folder / "server.log")
             children.enter_context(server)
+            await_answer(server, port)
             self._serve(address, password, [worker, server])
 
     def _watch(self, started: CsvImport, worker: Child) -> Outcome:
@@ -122,6 +124,7 @@ class Command(BaseCommand):
         """Keeps the admin and the worker going until Ctrl-C, or until one of them ends by itself."""
         self.stdout.write(f"\nAdmin:  http://{address}/admin/   user {USER}, password {password}")
         self.stdout.write("The worker goes on; Ctrl-C stops everything.")
+        self.stdout.flush()  # where the output goes into a file or a pipe, nothing else would for as long as it serves
         try:
             while all(child.running for child in children):
                 time.sleep(LOOK_EVERY)
@@ -149,6 +152,15 @@ def renewed_login() -> str:
     user.set_password(password)
     user.save()
     return password
+
+
+def await_answer(server: Child, port: int) -> None:
+    """Waits until the port is served or the server has ended, so that the address is good as soon as it is printed."""
+    give_up_at = time.monotonic() + ANSWERS_AFTER
+    while server.running and time.monotonic() < give_up_at:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(LOOK_EVERY)
 
 
 def default_port() -> int:

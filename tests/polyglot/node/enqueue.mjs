@@ -1,4 +1,4 @@
-// Enqueues a job from Node: DATABASE_URL=postgres://… node enqueue.js QUEUE TASK '{"name": "value"}'
+// Enqueues a job from Node: DATABASE_URL=postgres://… node enqueue.mjs QUEUE TASK '{"name": "value"}'
 import pg from "pg";
 
 const [queue, task, args = "{}"] = process.argv.slice(2);
