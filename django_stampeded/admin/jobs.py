@@ -87,7 +87,11 @@ class JobChangeList(FixedChangeList):
         words = gettext(
             "No index serves all of this, so that a page looks at %(count)d jobs: go on to the next one to look further."
         )
-        return words % {"count": self.page.searched}
+        said = words % {"count": self.page.searched}
+        if self.selection.arguments and not insights.arguments_are_indexed(self.alias):
+            advice = gettext("An index that finds arguments among all jobs is built by %(command)s.")
+            said = f"{said} {advice % {'command': 'manage.py stampeded index-arguments'}}"
+        return said
 
 
 class JobAdmin(JobPage, ErrorsPage, EnqueuePage):

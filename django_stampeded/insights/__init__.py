@@ -4,6 +4,7 @@ Surfaces read through these names only, so that they agree; what changes somethi
 Nothing here takes longer as the job table grows: counts come from a view, rows from indexes, searches from a window.
 """
 
+from django_stampeded.insights.arguments_index import arguments_are_indexed
 from django_stampeded.insights.batches import BatchStatus, BatchView, batch, batch_statuses, batches
 from django_stampeded.insights.breakers import BreakerStatus, breaker_of, breakers
 from django_stampeded.insights.clusters import Clusters, ErrorCluster, error_clusters
@@ -69,6 +70,7 @@ __all__ = [
     "Upcoming",
     "WorkerStatus",
     "acts_on",
+    "arguments_are_indexed",
     "assess",
     "batch",
     "batch_statuses",

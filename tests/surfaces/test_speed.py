@@ -159,6 +159,30 @@ def test_no_page_and_no_portion_of_a_bulk_operation_scans_the_table(large: None,
     portions()
 
 
+@pytest.mark.timeout(1200)
+def test_a_search_by_an_argument_reads_no_more_than_what_its_index_finds(large: None, root: Client) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE INDEX stampeded_jobs_arguments ON stampeded_jobs USING gin (args jsonb_path_ops)")
+    jobs = reverse("admin:stampeded_job_changelist")
+    for query in (
+        {"q": "order:77"},
+        {"q": "order:77", "state": "completed"},
+        {"q": "order:77", "queue": "mail"},
+        {"q": "order:0"},
+    ):
+        plans = plans_of(lambda query=query: root.get(jobs, query))  # type: ignore[misc]
+        read = [plan for statement, plan in plans if "@>" in statement]
+        assert read and all(any(node["Node Type"] == "Bitmap Index Scan" for node in nodes(plan)) for plan in read)
+        check(plans, most=200)
+    found = actions.group("delete", Selection(text="order:77"), {})
+    check(plans_of(lambda: insights.portion(found)), most=200)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE stampeded_jobs SET args = '{\"all\": 1}' WHERE queue = 'mail'")
+        cursor.execute("ANALYZE stampeded_jobs")
+    for query in ({"q": "all:1"}, {"q": "all:1", "state": "discarded"}):
+        seen(root, jobs, query)
+
+
 def portions() -> None:
     """A bulk operation's portions; of a state of few jobs all may be read."""
     for act, selection in (

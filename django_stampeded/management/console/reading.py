@@ -57,6 +57,8 @@ def list_jobs(alias: str, options: dict[str, Any]) -> Answer:
     text = table(["id", "state", "queue", "task", "attempt", "when", "failure"], rows, "No job matches.")
     if found.searched is not None:
         text += f"\nLooked for among {found.searched} jobs; add --state or --queue to look further back."
+        if selection(options).arguments and not insights.arguments_are_indexed(alias):
+            text += "\n`stampeded index-arguments` builds an index that finds arguments among all jobs."
     data = {"total": found.total, "searched": found.searched, "jobs": [_brief(job) for job in jobs]}
     return Answer(data, text)
 
