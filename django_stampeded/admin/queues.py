@@ -60,6 +60,13 @@ class QueuePolicyForm(forms.ModelForm):
         """Done by clean_queue, on the right database."""
 
 
+class PolicyInListForm(QueuePolicyForm):
+    """What of a policy can be edited in the list."""
+
+    queue = None  # type: ignore[assignment]
+    max_wait_secs = None  # type: ignore[assignment]
+
+
 class QueuePolicyAdmin(ReadingAdmin):
     """The queues."""
 
@@ -67,6 +74,7 @@ class QueuePolicyAdmin(ReadingAdmin):
     heading = _("queues")
     form = QueuePolicyForm
     list_display = ("queue", "max_running", "rate_limit", "rate_period_secs", "fair_tenants", "verdict", "reason", "paused_at")
+    list_editable = ("max_running", "rate_limit", "rate_period_secs", "fair_tenants")
     ordering = ("queue",)
     fields = (
         *EDITED, "verdict", "reason", "decided_at", "paused_at", "paused_reason", "paused_until",
@@ -86,6 +94,9 @@ class QueuePolicyAdmin(ReadingAdmin):
         form: Any = super().get_form(request, obj, change, **kwargs)
         form.alias = self.alias
         return form
+
+    def get_changelist_form(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return PolicyInListForm
 
     def save_model(self, request: HttpRequest, obj: QueuePolicy, form: Any, change: bool) -> None:
         decided = {name: form.cleaned_data[name] for name in actions.POLICY if name in form.changed_data or not change}
