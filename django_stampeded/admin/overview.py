@@ -28,6 +28,7 @@ SECTIONS = {
     "figures": "view_queuepolicy",
     "charts": "view_queuepolicy",
     "queues": "view_queuepolicy",
+    "breakers": "view_breaker",
     "failures": "view_job",
     "running": "view_job",
     "tenants": "view_job",
