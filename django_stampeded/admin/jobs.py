@@ -24,6 +24,7 @@ from django_stampeded import insights
 from django_stampeded.admin.enqueue_page import EnqueuePage
 from django_stampeded.admin.errors_page import ErrorsPage
 from django_stampeded.admin.filters import (
+    BatchFilter,
     FailureKindFilter,
     FingerprintFilter,
     JobFilter,
@@ -102,6 +103,7 @@ class JobAdmin(JobPage, ErrorsPage, EnqueuePage):
     list_display_links = ("short_id",)
     list_filter = (
         StateFilter, QueueFilter, TaskFilter, TenantFilter, FailureKindFilter, SinceFilter, UntilFilter, FingerprintFilter,
+        BatchFilter,
     )  # fmt: skip
     list_per_page = 50
     search_fields = ("id",)

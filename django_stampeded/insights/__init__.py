@@ -23,6 +23,7 @@ from django_stampeded.insights.redaction import Limits, Redactor
 from django_stampeded.insights.relations import Relation, Relations, relations
 from django_stampeded.insights.samples import Charts, FailureRate, charts
 from django_stampeded.insights.selection import Selection, moment_of, parse_id, recent_tasks, recent_tenants
+from django_stampeded.insights.steps import Checkpoint, StepFacts, checkpoint_of
 from django_stampeded.insights.timeline import Event, timeline
 from django_stampeded.insights.walking import Group, Number, Portion, number, portion
 from django_stampeded.insights.workers import (
@@ -41,6 +42,7 @@ __all__ = [
     "BatchView",
     "BreakerStatus",
     "Charts",
+    "Checkpoint",
     "Clusters",
     "ErrorCluster",
     "ErrorEntry",
@@ -66,6 +68,7 @@ __all__ = [
     "Relations",
     "RunningJob",
     "Selection",
+    "StepFacts",
     "TenantLoad",
     "Upcoming",
     "WorkerStatus",
@@ -78,6 +81,7 @@ __all__ = [
     "breaker_of",
     "breakers",
     "charts",
+    "checkpoint_of",
     "counts_by_queue",
     "error_clusters",
     "facts",

@@ -26,7 +26,16 @@ from django_stampeded import operator_functions
 from django_stampeded.insights import arguments_index
 from django_stampeded.insights.alias import chosen, planned
 from django_stampeded.insights.queues import counts_by_queue, total
-from django_stampeded.insights.selection import GROUPED, Selection, Shown, fingerprint_is, has_any, narrowing, time_range
+from django_stampeded.insights.selection import (
+    GROUPED,
+    Selection,
+    Shown,
+    batch_is,
+    fingerprint_is,
+    has_any,
+    narrowing,
+    time_range,
+)
 from django_stampeded.models import Job
 from django_stampeded.states import FINAL, RUNNING, WAITING, FailureKind, State
 
@@ -207,6 +216,11 @@ def _way(selection: Selection, state: str, counts: Counts, also: Q) -> Way:
         rest = rest & queue & time & (Q(state=state) if state else Q())
         return Way(Q(state__in=GROUPED) & fingerprint_is(selection.fingerprint), NEWEST, rest, bool(rest))
     rest &= _fingerprint(selection)
+    if selection.batch:
+        rest = (
+            narrowing(replace(selection, batch="")) & also & _fingerprint(selection) & _state_and_queue(selection, state) & time
+        )
+        return Way(batch_is(selection.batch), NEWEST, rest, bool(rest))
     if state in RUNNING:  # no more of them than workers have threads
         return Way(Q(state__in=RUNNING) & queue, NEWEST, rest & time & Q(state=state), windowed=False)
     if state == State.AVAILABLE:

@@ -45,6 +45,7 @@ class Selection:
         fingerprint: whose latest error has this fingerprint, in hexadecimal; its first digits will do.
         text: an id, ``argument:value`` (or with =) without spaces, or a part of the task's name or of the error.
         tenant: of this tenant.
+        batch: of the batch with this id.
         since: that ended (final states) or were enqueued (others) since then: ISO 8601, or an age as 15m, 6h, 7d.
         until: likewise, before this moment.
     """
@@ -56,6 +57,7 @@ class Selection:
     fingerprint: str = ""
     text: str = ""
     tenant: str = ""
+    batch: str = ""
     since: str = ""
     until: str = ""
 
@@ -122,12 +124,14 @@ def moment_of(text: str) -> datetime | None:
 
 
 def narrowing(selection: Selection) -> Q:
-    """What no index serves of a selection: tenant, task, failure kind, text."""
+    """What state, queue, time and fingerprint leave of a selection: task, tenant, batch, failure kind, text."""
     wanted = Q()
     if selection.task:
         wanted &= Q(task=selection.task)
     if selection.tenant:
         wanted &= Q(tenant_id=selection.tenant)
+    if selection.batch:
+        wanted &= batch_is(selection.batch)
     if selection.failure_kind:
         wanted &= Q(failure_kind=selection.failure_kind)
     if selection.arguments:
@@ -143,6 +147,12 @@ def has_any(arguments: list[dict[str, Any]]) -> Q:
     for each in arguments:
         wanted |= Q(args__contains=each)
     return wanted
+
+
+def batch_is(text: str) -> Q:
+    """The jobs of the batch with this id."""
+    batch_id = parse_id(text)
+    return Q(pk__in=[]) if batch_id is None else Q(batch_id=batch_id)
 
 
 def fingerprint_is(hexadecimal: str) -> Q:

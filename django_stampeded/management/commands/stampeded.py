@@ -155,6 +155,7 @@ def _selecting(parser: CommandParser) -> None:
     parser.add_argument("--task", help="Only of this task, by its full name.")
     parser.add_argument("--kind", choices=[kind.value for kind in FailureKind], help="Whose latest failure was of this kind.")
     parser.add_argument("--error", metavar="FINGERPRINT", help="Whose latest error's fingerprint begins so.")
+    parser.add_argument("--batch", metavar="ID", type=_job_id, help="Only of the batch with this id.")
     parser.add_argument("--search", help="An id, argument=value, or a part of the task's name or of the error.")
 
 

@@ -162,13 +162,14 @@ def schema_state(alias: str, options: dict[str, Any]) -> Answer:
 
 
 def selection(options: dict[str, Any]) -> insights.Selection:
-    """The jobs that the options --queue, --state, --task, --kind, --error and --search mean."""
+    """The jobs that the options --queue, --state, --task, --kind, --error, --batch and --search mean."""
     return insights.Selection(
         queue=options["queue"] or "",
         state=options["state"] or "",
         task=options["task"] or "",
         failure_kind=options["kind"] or "",
         fingerprint=options["error"] or "",
+        batch=str(options["batch"] or ""),
         text=options["search"] or "",
     )
 
