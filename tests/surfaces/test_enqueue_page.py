@@ -57,6 +57,18 @@ GIVEN = {
 }  # fmt: skip
 
 
+def test_looking_at_a_form_runs_nothing_and_shows_which_task_was_chosen(root: Client) -> None:
+    ran: list[str] = []
+
+    def needs_nothing(note: str = "none") -> None:
+        ran.append(note)
+
+    task(name="shop.needs_nothing")(needs_nothing)
+    page = root.get(address("shop.needs_nothing")).content.decode()
+    assert '<option value="shop.needs_nothing" selected>' in page and "<h2>shop.needs_nothing</h2>" in page
+    assert ran == []
+
+
 def test_a_form_has_a_fitting_field_for_each_parameter(root: Client) -> None:
     page = root.get(address("shop.everything")).content.decode()
     for name, kind in (
