@@ -11,6 +11,7 @@ from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -18,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from django_stampeded import actions, insights
 from django_stampeded.admin.overview import live_view
 from django_stampeded.admin.pages import ReadingAdmin
+from django_stampeded.admin.stream import stream_view
 from django_stampeded.models import ALL_QUEUES, QueuePolicy
 from django_stampeded.states import State
 
@@ -107,6 +109,7 @@ class QueuePolicyAdmin(ReadingAdmin):
         return [
             path("pause/", switch, {"pausing": True}, name="stampeded_queue_pause"),
             path("live/", self.admin_site.admin_view(self.live_view), name="stampeded_live"),
+            path("stream/", self.admin_site.admin_view(self.stream_view), name="stampeded_stream"),
             path("resume/", switch, {"pausing": False}, name="stampeded_queue_resume"),
             *super().get_urls(),
         ]
@@ -115,6 +118,11 @@ class QueuePolicyAdmin(ReadingAdmin):
         """What the overview polls; it stands among the queues' addresses since the app's index can't have any."""
         request.current_app = self.admin_site.name
         return live_view(request)
+
+    def stream_view(self, request: HttpRequest) -> HttpResponseBase:
+        """The same as a stream."""
+        request.current_app = self.admin_site.name
+        return stream_view(request)
 
     def switch_view(self, request: HttpRequest, pausing: bool) -> HttpResponse:
         """Pauses or resumes the queue named in the POST; a name in the body needs no quoting."""
