@@ -28,6 +28,7 @@ MEASUREMENTS = {
     "w5": ("What a job leaves behind (W5)", "footprint", "footprint"),
     "idle": ("An idle worker", "latency", "idle"),
     "plans": ("Claims and statistics", "plans", "claimed"),
+    "pages": ("The admin's pages over many jobs", "pages", "opened"),
 }
 
 
@@ -37,6 +38,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS), metavar="NAME",
                         help=f"one or more of {', '.join(MEASUREMENTS)}")  # fmt: skip
     parser.add_argument("--rounds", type=int, help="rounds of each comparison (default: 5)")
+    parser.add_argument("--page-jobs", type=int, metavar="N", help="jobs behind the admin's pages (default: 200000)")
     parser.add_argument("--tiny", action="store_true", help="see whether it runs; the figures mean nothing")
     chosen = parser.parse_args(arguments)
     sizes = TINY if chosen.tiny else Sizes()
@@ -44,6 +46,10 @@ def main(arguments: list[str]) -> None:
         if chosen.rounds < 1:
             parser.error(f"--rounds must be 1 or more, not {chosen.rounds}.")
         sizes = replace(sizes, rounds=chosen.rounds)
+    if chosen.page_jobs is not None:
+        if chosen.page_jobs < 100:
+            parser.error(f"--page-jobs must be 100 or more, not {chosen.page_jobs}.")
+        sizes = replace(sizes, pages=chosen.page_jobs)
     with server.prepared():
         print(surroundings(), flush=True)
         for name in chosen.only:

@@ -25,11 +25,14 @@ class Sizes:
     plan: int = 100_000
     claims: int = 30
     idle_seconds: float = 20.0
+    pages: int = 200_000
     processes: int = 8
     rounds: int = 5
 
 
-TINY = Sizes(single=20, bulk=50, drain=50, batch=200, latency=3, plan=300, claims=2, idle_seconds=0.5, processes=2, rounds=1)
+TINY = Sizes(
+    single=20, bulk=50, drain=50, batch=200, latency=3, plan=300, claims=2, idle_seconds=0.5, processes=2, rounds=1, pages=500
+)
 
 
 @dataclass(frozen=True, slots=True)

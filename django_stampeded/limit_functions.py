@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -26,3 +26,17 @@ def held_back(cur: Any, queue: str, keys: Mapping[str, str]) -> list[str]:
         [list(keys), list(keys.values()), queue, queue],
     )
     return [row[0] for row in cur.fetchall()]
+
+
+def tenants_held_back(cur: Any, asked: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those of the tenants, given as (queue, tenant), of which no more jobs may start now by a limit of that queue."""
+    pairs = list(asked)
+    cur.execute(
+        "WITH asked AS (SELECT * FROM unnest(%s::text[], %s::text[]) AS a (queue, tenant) "
+        "WHERE EXISTS (SELECT FROM stampeded_limits l WHERE l.queue = a.queue AND l.scope = 'tenant')), "
+        "running AS MATERIALIZED "
+        "(SELECT queue, stampeded_running_by_key(queue) AS n FROM (SELECT DISTINCT queue FROM asked) q) "
+        "SELECT queue, tenant FROM asked JOIN running USING (queue) WHERE stampeded_key_room(queue, 'tenant', tenant, n) <= 0",
+        [[queue for queue, _ in pairs], [tenant for _, tenant in pairs]],
+    )
+    return {(queue, tenant) for queue, tenant in cur.fetchall()}

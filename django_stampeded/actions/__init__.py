@@ -5,6 +5,7 @@ somebody may do it is the surface's check; what it does to a job is decided in S
 `insights`' part.
 """
 
+from django_stampeded.actions.arguments_index import drop_arguments_index, index_arguments
 from django_stampeded.actions.audit import LONGEST_REASON, Actor
 from django_stampeded.actions.breakers import reset_breaker, trip_breaker
 from django_stampeded.actions.bulk import BULK_SECONDS, GOES_FOR, PARAMETER_OF, BulkReport, group, on_each, on_portion
@@ -23,7 +24,7 @@ from django_stampeded.actions.jobs import (
     run_now,
     set_priority,
 )
-from django_stampeded.actions.policies import POLICY, change_limit, change_policy
+from django_stampeded.actions.policies import LIMITS, POLICY, change_limit, change_policy
 from django_stampeded.actions.queues import pause, prune, resume
 from django_stampeded.actions.schedules import delete_schedule, pause_schedule, run_schedule, save_schedule
 from django_stampeded.actions.workers import stop_worker
@@ -31,7 +32,7 @@ from django_stampeded.actions.workers import stop_worker
 EVERY_ACTION = (
     *JOB_ACTIONS, "edit", "enqueue", "bulk", "stop_bulk", "pause", "resume", "change_policy", "change_limit", "make_schedule",
     "change_schedule", "pause_schedule", "resume_schedule", "run_schedule", "delete_schedule", "trip_breaker",
-    "reset_breaker", "prune", "stop_worker",
+    "reset_breaker", "prune", "stop_worker", "index_arguments", "drop_arguments_index",
 )  # fmt: skip
 """What stands in the audit's column of actions."""
 
@@ -40,6 +41,7 @@ __all__ = [
     "EVERY_ACTION",
     "GOES_FOR",
     "JOB_ACTIONS",
+    "LIMITS",
     "LONGEST_REASON",
     "PARAMETER_OF",
     "POLICY",
@@ -54,10 +56,12 @@ __all__ = [
     "delete",
     "delete_schedule",
     "discard",
+    "drop_arguments_index",
     "edit_and_retry",
     "enqueue",
     "expected",
     "group",
+    "index_arguments",
     "mark",
     "move",
     "on_each",

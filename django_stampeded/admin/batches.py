@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from django_stampeded import insights
 from django_stampeded.admin.job_page import pretty
-from django_stampeded.admin.pages import FixedChangeList, ReadingAdmin
+from django_stampeded.admin.pages import FixedChangeList, ReadingAdmin, quote_name
 from django_stampeded.conf import settings
 from django_stampeded.models import Batch
 from django_stampeded.states import State
+
+JOBS_SHOWN = 20
 
 
 class BatchChangeList(FixedChangeList):
@@ -35,10 +38,14 @@ class BatchAdmin(ReadingAdmin):
     list_display = ("name", "standing", "progress", "jobs", "created_at", "finished_at")
     ordering = ("-id",)
     fields = (
-        "id", "name", "standing", "progress", "states", "parent", "callbacks", "problem", "information", "created_at",
+        "id", "name", "standing", "progress", "states", "newest", "parent", "callbacks", "problem", "information", "created_at",
         "sealed_at", "failed_at", "finished_at",
     )  # fmt: skip
     readonly_fields = fields
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        may = request.user.has_perm("stampeded.view_job")
+        return tuple(name for name in self.fields if may or name != "newest")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return BatchChangeList
@@ -67,9 +74,22 @@ class BatchAdmin(ReadingAdmin):
         return f"{batch.status.ended}/{batch.status.jobs}"
 
     @admin.display(description=_("jobs"))
-    def states(self, batch: Any) -> str:
+    def states(self, batch: Any) -> SafeString | str:
         counts = batch.status.counts
-        return ", ".join(f"{state.value}: {counts[state]}" for state in State if counts.get(state)) or "—"
+        number = ((self._listed(batch, f"{state.value}: {counts[state]}", state),) for state in State if counts.get(state))
+        return format_html_join(", ", "{}", number) or "—"
+
+    @admin.display(description=_("newest jobs"))
+    def newest(self, batch: Batch) -> SafeString | str:
+        found = insights.page(insights.Selection(batch=str(batch.pk)), self.alias, size=JOBS_SHOWN)
+        rows = ((self.link("job_change", job.task, quote_name(job.pk)), job.state) for job in found.jobs)
+        listed = format_html_join("", "<li>{} {}</li>", rows)
+        return format_html("<ul>{}</ul>{}", listed, self._listed(batch, gettext("All its jobs"))) if found.jobs else "—"
+
+    def _listed(self, batch: Batch, text: str, state: str = "") -> SafeString | str:
+        """A link to the list of the batch's jobs, or of those in one state."""
+        parts = {"batch": str(batch.pk), **({"state": state} if state else {})}
+        return self.link("job_changelist", text, query=f"?{urlencode(parts)}")
 
     @admin.display(description=_("parent batch"))
     def parent(self, batch: Batch) -> SafeString | str:

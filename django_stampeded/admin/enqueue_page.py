@@ -87,7 +87,7 @@ class EnqueuePage(JobOperations):
             "title": gettext("Enqueue a job"),
             "opts": self.opts,
             "tasks": tasks,
-            "task": task,
+            "chosen": "" if task is None else task.name,  # a template would call the task itself
             "form": form,
             "problem": problem,
             "media": self.media,

@@ -135,5 +135,15 @@ class FingerprintFilter(JobFilter):
         return iter(())
 
 
+class BatchFilter(JobFilter):
+    """Chosen from a batch's page; shown only while it is in force."""
+
+    title = _("batch")
+    parameter_name = "batch"
+
+    def entries(self, request: HttpRequest) -> Iterator[tuple[str, object]]:
+        return iter(())
+
+
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST_ENTRY else f"{text[:LONGEST_ENTRY]}…"

@@ -58,7 +58,8 @@ class JobPage(EditPage, BulkPage):
 
     def _live(self, request: HttpRequest, job: Job) -> HttpResponse:
         """The part of the page that changes while somebody looks at it."""
-        context = {"facts": insights.facts(job, using=self.alias), "ended": job.state in FINAL}
+        facts = insights.facts(job, using=self.alias)
+        context = {"facts": facts, "ended": job.state in FINAL, **_checkpoint_context(job)}
         return TemplateResponse(request, "stampeded/admin/job_live.html", context)
 
     def _facts_context(self, job: Job) -> dict[str, Any]:
@@ -71,7 +72,7 @@ class JobPage(EditPage, BulkPage):
             "cluster": f"{self.url('changelist')}?fingerprint={facts.fingerprint}" if facts.fingerprint else "",
             "arguments": pretty(facts.args),
             "meta": pretty(facts.meta) if facts.meta else "",
-            "checkpoint": pretty(facts.checkpoint) if facts.checkpoint is not None else "",
+            **_checkpoint_context(job),
             "rows": self._rows(facts),
         }
 
@@ -122,6 +123,19 @@ class JobPage(EditPage, BulkPage):
 def pretty(value: Any) -> str:
     """JSON for people to read."""
     return json.dumps(value, indent=2, ensure_ascii=False, cls=DjangoJSONEncoder)
+
+
+def _checkpoint_context(job: Job) -> dict[str, Any]:
+    stored = insights.checkpoint_of(job)
+    rows = [
+        (step.name, step.finished, *("" if part is None else pretty(part) for part in (step.cursor, step.result)))
+        for step in stored.steps
+    ]
+    return {
+        "steps": rows,
+        "steps_left_out": stored.left_out,
+        "checkpoint": "" if stored.plain is None else pretty(stored.plain),
+    }
 
 
 def _of(number: int, most: int) -> str:

@@ -24,6 +24,7 @@ from django_stampeded import insights
 from django_stampeded.admin.enqueue_page import EnqueuePage
 from django_stampeded.admin.errors_page import ErrorsPage
 from django_stampeded.admin.filters import (
+    BatchFilter,
     FailureKindFilter,
     FingerprintFilter,
     JobFilter,
@@ -87,7 +88,11 @@ class JobChangeList(FixedChangeList):
         words = gettext(
             "No index serves all of this, so that a page looks at %(count)d jobs: go on to the next one to look further."
         )
-        return words % {"count": self.page.searched}
+        said = words % {"count": self.page.searched}
+        if self.selection.arguments and not insights.arguments_are_indexed(self.alias):
+            advice = gettext("An index that finds arguments among all jobs is built by %(command)s.")
+            said = f"{said} {advice % {'command': 'manage.py stampeded index-arguments'}}"
+        return said
 
 
 class JobAdmin(JobPage, ErrorsPage, EnqueuePage):
@@ -98,6 +103,7 @@ class JobAdmin(JobPage, ErrorsPage, EnqueuePage):
     list_display_links = ("short_id",)
     list_filter = (
         StateFilter, QueueFilter, TaskFilter, TenantFilter, FailureKindFilter, SinceFilter, UntilFilter, FingerprintFilter,
+        BatchFilter,
     )  # fmt: skip
     list_per_page = 50
     search_fields = ("id",)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
+from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.template.loader import render_to_string
 from django.urls import NoReverseMatch, reverse
@@ -28,6 +29,7 @@ SECTIONS = {
     "figures": "view_queuepolicy",
     "charts": "view_queuepolicy",
     "queues": "view_queuepolicy",
+    "breakers": "view_breaker",
     "failures": "view_job",
     "running": "view_job",
     "tenants": "view_job",
@@ -67,19 +69,29 @@ def context_for(request: HttpRequest) -> dict[str, Any]:
     """What the templates of the overview are rendered with."""
     shown = visible(request)
     found = insights.overview(str(settings.DATABASE)) if shown else insights.Overview()
-    try:
-        address = reverse("admin:stampeded_live", current_app=getattr(request, "current_app", None))
-    except NoReverseMatch:
-        address = ""
     return {
         "overview": found,
         "sections": shown,
         "states": list(State),
         "charts": _charts(found.charts, "failures" in shown),
         "drawing": _drawing(found.charts if "charts" in shown else insights.Charts(), "failures" in shown),
-        "live_address": address,
+        "live_address": _address(request, "live"),
+        "stream_address": _address(request, "stream") if streams(request) else "",
         "every_ms": EVERY_MS,
     }
+
+
+def streams(request: HttpRequest) -> bool:
+    """Whether news can be streamed to this page: under WSGI each stream would occupy a thread."""
+    return isinstance(request, ASGIRequest)
+
+
+def _address(request: HttpRequest, name: str) -> str:
+    """One of the overview's addresses; empty on a site that doesn't have it."""
+    try:
+        return reverse(f"admin:stampeded_{name}", current_app=getattr(request, "current_app", None))
+    except NoReverseMatch:
+        return ""
 
 
 def live_view(request: HttpRequest) -> HttpResponse:
@@ -88,14 +100,19 @@ def live_view(request: HttpRequest) -> HttpResponse:
         return HttpResponseNotAllowed(["GET", "HEAD"])
     if not visible(request):
         raise PermissionDenied
+    response = JsonResponse(news(request))
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def news(request: HttpRequest) -> dict[str, Any]:
+    """What the script puts in place of what stands there."""
     context = context_for(request)
     parts = {
         name: render_to_string(f"stampeded/admin/overview/{name}.html", context, request=request)
         for name in context["sections"]
     }
-    response = JsonResponse({"sections": parts, "drawing": context["drawing"]})
-    response["Cache-Control"] = "no-store"
-    return response
+    return {"sections": parts, "drawing": context["drawing"]}
 
 
 def _lines(found: insights.Charts, name: str) -> list[str]:

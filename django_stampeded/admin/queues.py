@@ -11,6 +11,7 @@ from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -18,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from django_stampeded import actions, insights
 from django_stampeded.admin.overview import live_view
 from django_stampeded.admin.pages import ReadingAdmin
+from django_stampeded.admin.stream import stream_view
 from django_stampeded.models import ALL_QUEUES, QueuePolicy
 from django_stampeded.states import State
 
@@ -60,6 +62,13 @@ class QueuePolicyForm(forms.ModelForm):
         """Done by clean_queue, on the right database."""
 
 
+class PolicyInListForm(QueuePolicyForm):
+    """What of a policy can be edited in the list."""
+
+    queue = None  # type: ignore[assignment]
+    max_wait_secs = None  # type: ignore[assignment]
+
+
 class QueuePolicyAdmin(ReadingAdmin):
     """The queues."""
 
@@ -67,6 +76,7 @@ class QueuePolicyAdmin(ReadingAdmin):
     heading = _("queues")
     form = QueuePolicyForm
     list_display = ("queue", "max_running", "rate_limit", "rate_period_secs", "fair_tenants", "verdict", "reason", "paused_at")
+    list_editable = ("max_running", "rate_limit", "rate_period_secs", "fair_tenants")
     ordering = ("queue",)
     fields = (
         *EDITED, "verdict", "reason", "decided_at", "paused_at", "paused_reason", "paused_until",
@@ -87,6 +97,9 @@ class QueuePolicyAdmin(ReadingAdmin):
         form.alias = self.alias
         return form
 
+    def get_changelist_form(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return PolicyInListForm
+
     def save_model(self, request: HttpRequest, obj: QueuePolicy, form: Any, change: bool) -> None:
         decided = {name: form.cleaned_data[name] for name in actions.POLICY if name in form.changed_data or not change}
         actions.change_policy(obj.queue, decided, actor=self.actor(request), using=self.alias)
@@ -96,6 +109,7 @@ class QueuePolicyAdmin(ReadingAdmin):
         return [
             path("pause/", switch, {"pausing": True}, name="stampeded_queue_pause"),
             path("live/", self.admin_site.admin_view(self.live_view), name="stampeded_live"),
+            path("stream/", self.admin_site.admin_view(self.stream_view), name="stampeded_stream"),
             path("resume/", switch, {"pausing": False}, name="stampeded_queue_resume"),
             *super().get_urls(),
         ]
@@ -104,6 +118,11 @@ class QueuePolicyAdmin(ReadingAdmin):
         """What the overview polls; it stands among the queues' addresses since the app's index can't have any."""
         request.current_app = self.admin_site.name
         return live_view(request)
+
+    def stream_view(self, request: HttpRequest) -> HttpResponseBase:
+        """The same as a stream."""
+        request.current_app = self.admin_site.name
+        return stream_view(request)
 
     def switch_view(self, request: HttpRequest, pausing: bool) -> HttpResponse:
         """Pauses or resumes the queue named in the POST; a name in the body needs no quoting."""

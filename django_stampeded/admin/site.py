@@ -11,6 +11,7 @@ from django_stampeded.admin.breakers import BreakerAdmin
 from django_stampeded.admin.bulk import BulkOperationAdmin
 from django_stampeded.admin.history import AuditEntryAdmin, CronOccurrenceAdmin
 from django_stampeded.admin.jobs import JobAdmin
+from django_stampeded.admin.limits import QueueLimitAdmin
 from django_stampeded.admin.queues import QueuePolicyAdmin
 from django_stampeded.admin.schedules import ScheduleAdmin
 from django_stampeded.admin.workers import WorkerAdmin
@@ -21,6 +22,7 @@ from django_stampeded.models import (
     BulkOperation,
     CronOccurrence,
     Job,
+    QueueLimit,
     QueuePolicy,
     Schedule,
     Worker,
@@ -30,6 +32,7 @@ PAGES: dict[type[Model], type[ModelAdmin]] = {
     Job: JobAdmin,
     BulkOperation: BulkOperationAdmin,
     QueuePolicy: QueuePolicyAdmin,
+    QueueLimit: QueueLimitAdmin,
     Breaker: BreakerAdmin,
     Worker: WorkerAdmin,
     Schedule: ScheduleAdmin,

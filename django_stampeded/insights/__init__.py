@@ -4,6 +4,7 @@ Surfaces read through these names only, so that they agree; what changes somethi
 Nothing here takes longer as the job table grows: counts come from a view, rows from indexes, searches from a window.
 """
 
+from django_stampeded.insights.arguments_index import arguments_are_indexed
 from django_stampeded.insights.batches import BatchStatus, BatchView, batch, batch_statuses, batches
 from django_stampeded.insights.breakers import BreakerStatus, breaker_of, breakers
 from django_stampeded.insights.clusters import Clusters, ErrorCluster, error_clusters
@@ -22,6 +23,7 @@ from django_stampeded.insights.redaction import Limits, Redactor
 from django_stampeded.insights.relations import Relation, Relations, relations
 from django_stampeded.insights.samples import Charts, FailureRate, charts
 from django_stampeded.insights.selection import Selection, moment_of, parse_id, recent_tasks, recent_tenants
+from django_stampeded.insights.steps import Checkpoint, StepFacts, checkpoint_of
 from django_stampeded.insights.timeline import Event, timeline
 from django_stampeded.insights.walking import Group, Number, Portion, number, portion
 from django_stampeded.insights.workers import (
@@ -40,6 +42,7 @@ __all__ = [
     "BatchView",
     "BreakerStatus",
     "Charts",
+    "Checkpoint",
     "Clusters",
     "ErrorCluster",
     "ErrorEntry",
@@ -65,10 +68,12 @@ __all__ = [
     "Relations",
     "RunningJob",
     "Selection",
+    "StepFacts",
     "TenantLoad",
     "Upcoming",
     "WorkerStatus",
     "acts_on",
+    "arguments_are_indexed",
     "assess",
     "batch",
     "batch_statuses",
@@ -76,6 +81,7 @@ __all__ = [
     "breaker_of",
     "breakers",
     "charts",
+    "checkpoint_of",
     "counts_by_queue",
     "error_clusters",
     "facts",

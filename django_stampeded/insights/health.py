@@ -127,7 +127,7 @@ def assess(figures: Figures, longest_wait: timedelta = LONGEST_WAIT) -> list[Fin
 
 def _queue(queue: QueueStatus, longest_wait: timedelta) -> list[Finding]:
     if queue.paused:
-        text = gettext("Queue “%(queue)s” is paused; %(count)d of its jobs wait.")
+        text = gettext("Queue “%(queue)s” is paused; %(count)d of its jobs wait until it is resumed.")
         return [Finding(NOTE, "paused", text % {"queue": queue.queue, "count": queue.waiting})]
     if queue.oldest_age is None:
         return []
@@ -147,12 +147,17 @@ def _worker(worker: WorkerStatus) -> list[Finding]:
         text = gettext("The processes of supervisor %(worker)s keep dying; look at its log and at the latest failures.")
         return [Finding(TROUBLE, "children_keep_dying", text % words)]
     if worker.alive:
-        text = gettext("Worker %(worker)s is polling only: notifications do not reach it, so jobs start a little later.")
+        text = gettext(
+            "Worker %(worker)s is polling only: what it listens for does not arrive, as behind a pooler in transaction mode, "
+            "so jobs start a little later; give it a direct connection by the setting LISTEN_DATABASE."
+        )
         return [Finding(NOTE, "polling_only", text % words)] if worker.notifications == "polling only" else []
     if worker.running:
         text = gettext("Worker %(worker)s is silent and holds %(count)d jobs; maintenance takes them back if it runs.")
         return [Finding(TROUBLE, "silent_worker", text % words)]
-    text = gettext("Worker %(worker)s has stopped without signing off.")
+    text = gettext(
+        "Worker %(worker)s has stopped without signing off; it held no job, so nothing is to do but to see why in its log."
+    )
     return [Finding(NOTE, "stopped_worker", text % words)]
 
 

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from django.db import connections
 from django.db.models import F
 from django.db.models.functions import Now
 
+from django_stampeded import limit_functions
 from django_stampeded.insights.alias import chosen
+from django_stampeded.insights.breakers import BreakerStatus, breakers
 from django_stampeded.insights.durations import in_words
 from django_stampeded.insights.health import Figures, Finding, assess, gather
 from django_stampeded.insights.queues import QueueStatus
 from django_stampeded.insights.samples import Charts, FailureRate, charts, failure_rates
 from django_stampeded.insights.workers import RunningJob, WorkerStatus
 from django_stampeded.models import Job, Schedule
-from django_stampeded.states import WAITING
+from django_stampeded.states import WAITING, BreakerState
 
 QUEUES_SHOWN = 50
 WORKERS_SHOWN = 50
 RUNNING_SHOWN = 20
 TENANTS_SHOWN = 20
+BREAKERS_SHOWN = 10
 SCHEDULES_SHOWN = 10
 LATE_AFTER = timedelta(seconds=10)
 HEADS = 10
@@ -38,11 +42,13 @@ class TenantLoad:
         tenant: its id.
         running: jobs that run now.
         next: of the jobs that run next, so many are its.
+        held_back: so many of those can't start now, since a limit of the tenant in their queue is reached.
     """
 
     tenant: str
     running: int
     next: int
+    held_back: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,7 @@ class Overview:
         workers: workers, live ones first.
         running: the jobs that have run longest, with the worker of each.
         tenants: tenants of what runs and of what runs next.
+        breakers: those that hold jobs back.
         schedules: the latest schedules, and those set aside.
         charts: the last ten minutes.
         failures: how often jobs failed, by kind.
@@ -91,6 +98,7 @@ class Overview:
     workers_left_out: int = 0
     running: Sequence[tuple[RunningJob, WorkerStatus]] = ()
     tenants: Sequence[TenantLoad] = ()
+    breakers: Sequence[BreakerStatus] = ()
     schedules: Sequence[LateSchedule] = ()
     charts: Charts = field(default_factory=Charts)
     failures: Sequence[FailureRate] = ()
@@ -150,6 +158,7 @@ def overview(using: str | None = None) -> Overview:
         workers_left_out=max(0, len(workers) - WORKERS_SHOWN),
         running=_longest(workers),
         tenants=_tenants(figures, [queue.queue for queue in busiest[:HEADS] if queue.waiting], alias),
+        breakers=[breaker for breaker in breakers(alias, BREAKERS_SHOWN) if breaker.state != BreakerState.CLOSED],
         schedules=_schedules(alias),
         charts=drawn,
         failures=failure_rates(drawn),
@@ -168,15 +177,27 @@ def _tenants(figures: Figures, queues: Sequence[str], alias: str) -> list[Tenant
         Job.objects.using(alias)
         .filter(queue=queue, state__in=WAITING)
         .order_by("priority", "scheduled_at", "id")
-        .values_list("tenant_id", flat=True)[:HEAD]
+        .values_list("queue", "tenant_id")[:HEAD]
         for queue in queues
     ]
+    found = heads[0].union(*heads[1:], all=True) if len(heads) > 1 else heads[0] if heads else []
+    by_queue = Counter((queue, tenant) for queue, tenant in found if tenant)
     waiting: Counter[str] = Counter()
-    if heads:
-        found = heads[0].union(*heads[1:], all=True) if len(heads) > 1 else heads[0]
-        waiting.update(tenant for tenant in found if tenant)
-    loads = [TenantLoad(tenant, running[tenant], waiting[tenant]) for tenant in {*running, *waiting}]
-    return sorted(loads, key=lambda load: (-load.running, -load.next, load.tenant))[:TENANTS_SHOWN]
+    for (_queue, tenant), number in by_queue.items():
+        waiting[tenant] += number
+    busiest = sorted({*running, *waiting}, key=lambda tenant: (-running[tenant], -waiting[tenant], tenant))[:TENANTS_SHOWN]
+    held_back = _held_back({pair: number for pair, number in by_queue.items() if pair[1] in busiest}, alias)
+    return [TenantLoad(tenant, running[tenant], waiting[tenant], held_back[tenant]) for tenant in busiest]
+
+
+def _held_back(jobs: Mapping[tuple[str, str], int], alias: str) -> Counter[str]:
+    """Of these jobs by queue and tenant, how many of each tenant a limit keeps from starting."""
+    number: Counter[str] = Counter()
+    if jobs:
+        with connections[alias].cursor() as cursor:
+            for pair in limit_functions.tenants_held_back(cursor, jobs):
+                number[pair[1]] += jobs[pair]
+    return number
 
 
 def _schedules(alias: str) -> list[LateSchedule]:

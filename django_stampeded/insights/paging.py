@@ -12,21 +12,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import connections, transaction
 from django.db.models import DateTimeField, F, Func, Q, QuerySet, SmallIntegerField, TextField, UUIDField, Value
 from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual
 from django.utils.dateparse import parse_datetime
 
 from django_stampeded import operator_functions
-from django_stampeded.insights.alias import chosen
+from django_stampeded.insights import arguments_index
+from django_stampeded.insights.alias import chosen, planned
 from django_stampeded.insights.queues import counts_by_queue, total
-from django_stampeded.insights.selection import GROUPED, Selection, Shown, fingerprint_is, narrowing, time_range
+from django_stampeded.insights.selection import (
+    GROUPED,
+    Selection,
+    Shown,
+    batch_is,
+    fingerprint_is,
+    has_any,
+    narrowing,
+    time_range,
+)
 from django_stampeded.models import Job
 from django_stampeded.states import FINAL, RUNNING, WAITING, FailureKind, State
 
@@ -53,12 +62,14 @@ class Way:
         order: its order; all of one direction.
         rest: what it does not serve.
         windowed: whether a page has to stop after WINDOW rows looked at.
+        sorted_here: whether the index has no order, so that what it finds, WINDOW rows at most, is sorted for each page.
     """
 
     base: Q
     order: tuple[str, ...]
     rest: Q = field(default_factory=Q)
     windowed: bool = True
+    sorted_here: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -133,7 +144,7 @@ def page(
     if not selection.storable:
         return Page([], total=0)
     known = counts_by_queue(alias) if counts is None else counts
-    reader = Reader(selection, alias, ways(selection, known))
+    reader = reader_of(selection, alias, known)
     number = total(known, selection.queue or None, selection.state or None) if selection.indexed else None
     at = decoded(cursor, reader.ways)
     found = reader.read(at, size)
@@ -152,25 +163,49 @@ def page(
     return Page(jobs, encoded("after", last) if found.more else "", newer, number, found.looked_at)
 
 
-def ways(selection: Selection, counts: Counts, states: Sequence[str] | None = None, also: Q | None = None) -> list[Way]:
-    """The ways along which the jobs of a selection are read, one after the other.
+def reader_of(
+    selection: Selection, alias: str, counts: Counts, states: Sequence[str] | None = None, also: Q | None = None
+) -> Reader:
+    """What reads the jobs of a selection, one way after the other.
 
     Args:
         selection: what is wanted.
+        alias: the database.
         counts: jobs by queue and state.
         states: read these states, each by its own index; None leaves it to the selection.
         also: what else must hold of a job.
     """
+    asked = _asked(selection, states)
+    if asked and arguments_index.finds_few(selection, alias, WINDOW):
+        return Reader(selection, alias, [_matches(selection, asked, also or Q())])
+    return Reader(selection, alias, _ways(selection, counts, asked, also or Q()))
+
+
+def _ways(selection: Selection, counts: Counts, states: Sequence[str], also: Q) -> list[Way]:
     if selection.job_id is not None:
         exact = Q(pk=selection.job_id) & _state_and_queue(selection, selection.state)
-        return [Way(exact & narrowing(selection) & _fingerprint(selection) & (also or Q()), NEWEST, windowed=False)]
+        return [Way(exact & narrowing(selection) & _fingerprint(selection) & also, NEWEST, windowed=False)]
+    return [_way(selection, state, counts, also) for state in states]
+
+
+def _matches(selection: Selection, states: Sequence[str], also: Q) -> Way:
+    """Few jobs have the argument: all of them, the newest first, whatever else narrows."""
+    place = Q()
+    for state in states:
+        place |= (Q(state=state) if state else Q()) & time_range(selection, state)
+    rest = narrowing(replace(selection, text="")) & _state_and_queue(selection, "") & _fingerprint(selection) & place & also
+    return Way(has_any(selection.arguments), NEWEST, rest, windowed=False, sorted_here=True)
+
+
+def _asked(selection: Selection, states: Sequence[str] | None) -> Sequence[str]:
+    """The states to look into; "" is any."""
     if states is None:
-        states = _states_of(selection)
-    elif selection.state:
-        states = [state for state in states if state == selection.state]
-    elif selection.fingerprint:  # the failed jobs, as the page of errors shows them
-        states = [state for state in states if state in GROUPED]
-    return [_way(selection, state, counts, also or Q()) for state in states]
+        return _states_of(selection)
+    if selection.state:
+        return [state for state in states if state == selection.state]
+    if selection.fingerprint:  # the failed jobs, as the page of errors shows them
+        return [state for state in states if state in GROUPED]
+    return states
 
 
 def _way(selection: Selection, state: str, counts: Counts, also: Q) -> Way:
@@ -181,6 +216,11 @@ def _way(selection: Selection, state: str, counts: Counts, also: Q) -> Way:
         rest = rest & queue & time & (Q(state=state) if state else Q())
         return Way(Q(state__in=GROUPED) & fingerprint_is(selection.fingerprint), NEWEST, rest, bool(rest))
     rest &= _fingerprint(selection)
+    if selection.batch:
+        rest = (
+            narrowing(replace(selection, batch="")) & also & _fingerprint(selection) & _state_and_queue(selection, state) & time
+        )
+        return Way(batch_is(selection.batch), NEWEST, rest, bool(rest))
     if state in RUNNING:  # no more of them than workers have threads
         return Way(Q(state__in=RUNNING) & queue, NEWEST, rest & time & Q(state=state), windowed=False)
     if state == State.AVAILABLE:
@@ -263,8 +303,13 @@ class Reader:
 
     def _read_way(self, found: Found, number: int, at: Place | None, backwards: bool, size: int) -> Place | None:
         """Adds the jobs of one way to what was found; the place to go on from, None where this way is at its end."""
-        with _along_the_index(self._jobs.db) if self.ways[number].windowed else nullcontext():
+        with self._planned(self.ways[number]):
             return self._read_step(found, number, at, backwards, size)
+
+    def _planned(self, way: Way) -> AbstractContextManager[None]:
+        if way.sorted_here:
+            return planned(self._jobs.db, operator_functions.BY_MATCHES)
+        return planned(self._jobs.db, operator_functions.ALONG_AN_INDEX) if way.windowed else nullcontext()
 
     def _read_step(self, found: Found, number: int, at: Place | None, backwards: bool, size: int) -> Place | None:
         way = self.ways[number]
@@ -300,14 +345,6 @@ class Reader:
                 return
             behind = way.part(way.key_of(portion[-1]), beyond=True, backwards=backwards)
             portion = list(rows.filter(behind)[:VERIFIED_AT_ONCE])
-
-
-@contextmanager
-def _along_the_index(alias: str) -> Iterator[None]:
-    with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
-        before = operator_functions.plan_along_indexes(cursor)
-        yield
-        operator_functions.plan_as_before(cursor, before)
 
 
 def encoded(direction: str, place: Place | None) -> str:

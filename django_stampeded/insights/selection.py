@@ -30,6 +30,7 @@ GROUPED = (State.RETRYABLE, State.DISCARDED)
 _AGE = re.compile(r"(\d{1,6})([mhd])", re.ASCII)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 _NAMED_VALUE = re.compile(r"\s*([^=:\s]+)\s*[=:]\s*(.*?)\s*", re.DOTALL)
+_NOTHING_BUT_AN_ARGUMENT = re.compile(r"[^=:\s]+[=:](?![=:/\s]).+", re.DOTALL)  # no ValueError: x, a::b or https://…
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,9 @@ class Selection:
         task: of this task, by its full name.
         failure_kind: whose latest failure was of this kind, and which have not completed since.
         fingerprint: whose latest error has this fingerprint, in hexadecimal; its first digits will do.
-        text: an id, ``argument:value`` (or with =), or a part of the task's name or of the error.
+        text: an id, ``argument:value`` (or with =) without spaces, or a part of the task's name or of the error.
         tenant: of this tenant.
+        batch: of the batch with this id.
         since: that ended (final states) or were enqueued (others) since then: ISO 8601, or an age as 15m, 6h, 7d.
         until: likewise, before this moment.
     """
@@ -55,6 +57,7 @@ class Selection:
     fingerprint: str = ""
     text: str = ""
     tenant: str = ""
+    batch: str = ""
     since: str = ""
     until: str = ""
 
@@ -87,6 +90,12 @@ class Selection:
         return parse_id(self.text)
 
     @property
+    def arguments(self) -> list[dict[str, Any]]:
+        """What the text says of arguments, if it speaks of nothing else; any one of these will do. Empty if not."""
+        text = self.text.strip()
+        return _arguments_of(text) if _NOTHING_BUT_AN_ARGUMENT.fullmatch(text) and self.job_id is None else []
+
+    @property
     def storable(self) -> bool:
         """False where a part holds what PostgreSQL's text cannot (NUL, lone surrogates): a search for it would be an error."""
         return all(_storable(part) for part in astuple(self))
@@ -115,17 +124,35 @@ def moment_of(text: str) -> datetime | None:
 
 
 def narrowing(selection: Selection) -> Q:
-    """What no index serves of a selection: tenant, task, failure kind, text."""
+    """What state, queue, time and fingerprint leave of a selection: task, tenant, batch, failure kind, text."""
     wanted = Q()
     if selection.task:
         wanted &= Q(task=selection.task)
     if selection.tenant:
         wanted &= Q(tenant_id=selection.tenant)
+    if selection.batch:
+        wanted &= batch_is(selection.batch)
     if selection.failure_kind:
         wanted &= Q(failure_kind=selection.failure_kind)
-    if selection.text.strip() and selection.job_id is None:
+    if selection.arguments:
+        wanted &= has_any(selection.arguments)
+    elif selection.text.strip() and selection.job_id is None:
         wanted &= _text_matches(selection.text.strip())
     return wanted
+
+
+def has_any(arguments: list[dict[str, Any]]) -> Q:
+    """The jobs that have one of these arguments at least."""
+    wanted = Q()
+    for each in arguments:
+        wanted |= Q(args__contains=each)
+    return wanted
+
+
+def batch_is(text: str) -> Q:
+    """The jobs of the batch with this id."""
+    batch_id = parse_id(text)
+    return Q(pk__in=[]) if batch_id is None else Q(batch_id=batch_id)
 
 
 def fingerprint_is(hexadecimal: str) -> Q:
@@ -172,11 +199,14 @@ class Shown:
         self._text = text.casefold()
         self._redactor = Redactor(settings.REDACT)
         self._arguments = _arguments_of(text)
+        self._nothing_else = bool(selection.arguments)
 
     def __call__(self, job: Job) -> bool:
-        if self._text in job.task.casefold():
-            return True
         if any(_contains(job.args, wanted) for wanted in self._arguments):
+            return True
+        if self._nothing_else:
+            return False
+        if self._text in job.task.casefold():
             return True
         return self._text in self._redactor.text(job.last_error or "", len(job.last_error or "")).casefold()
 
@@ -188,10 +218,7 @@ def _first_id_of(moment: datetime) -> UUID:
 
 
 def _text_matches(text: str) -> Q:
-    matches = Q(task__icontains=text) | Q(last_error__icontains=text)
-    for wanted in _arguments_of(text):
-        matches |= Q(args__contains=wanted)
-    return matches
+    return Q(task__icontains=text) | Q(last_error__icontains=text) | has_any(_arguments_of(text))
 
 
 def _arguments_of(text: str) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from django_stampeded.insights.alias import chosen
-from django_stampeded.insights.paging import Reader, decoded, encoded, ways
+from django_stampeded.insights.paging import decoded, encoded, reader_of
 from django_stampeded.insights.queues import counts_by_queue, total
 from django_stampeded.insights.selection import Selection
 
@@ -72,7 +72,7 @@ def portion(group: Group, using: str | None = None, *, position: str = "", size:
     alias = chosen(using)
     if not group.selection.storable:
         return Portion([], "")
-    reader = Reader(group.selection, alias, ways(group.selection, counts_by_queue(alias), group.states, group.also))
+    reader = reader_of(group.selection, alias, counts_by_queue(alias), group.states, group.also)
     found = reader.read(decoded(position, reader.ways), size)
     jobs = [(job.queue, job.pk) for job in found.jobs]
     return Portion(jobs, encoded("after", found.end) if found.more else "")
@@ -97,7 +97,7 @@ def number(group: Group, using: str | None = None) -> Number:
 
 
 def _counted(group: Group, alias: str) -> Number:
-    reader = Reader(group.selection, alias, ways(group.selection, counts_by_queue(alias), group.states, group.also))
+    reader = reader_of(group.selection, alias, counts_by_queue(alias), group.states, group.also)
     place, jobs, looked_at = None, 0, 0
     while True:
         found = reader.read(place, _AT_ONCE)

@@ -20,13 +20,18 @@ MOST_BYTES = 150_000
 SIZE = {"width": 1280, "height": 900}
 SCHEMES = ("light", "dark")
 
-# The picture's name, the name of the address, and what the address needs, told by the scene once it stands.
+# The picture's name, the name of the address, with a query where it needs one, and what the address needs, told by the scene
+# once it stands.
 PAGES: list[tuple[str, str, Callable[[Any], list[Any]]]] = [
     ("overview", "app_list", lambda scene: ["stampeded"]),
     ("jobs", "stampeded_job_changelist", lambda scene: []),
     ("job", "stampeded_job_change", lambda scene: [scene.failed_job]),
     ("errors", "stampeded_job_errors", lambda scene: []),
     ("queues", "stampeded_queuepolicy_changelist", lambda scene: []),
+    ("limits", "stampeded_queuelimit_changelist", lambda scene: []),
+    ("breakers", "stampeded_breaker_changelist", lambda scene: []),
+    ("bulk", "stampeded_bulkoperation_change", lambda scene: [scene.operation]),
+    ("enqueue", "stampeded_job_enqueue?task=example_project.imports.tasks.import_file", lambda scene: []),
     ("schedules", "stampeded_schedule_changelist", lambda scene: []),
     ("schedule", "stampeded_schedule_change", lambda scene: ["nightly-report"]),
     ("workers", "stampeded_worker_changelist", lambda scene: []),
@@ -35,8 +40,8 @@ PAGES: list[tuple[str, str, Callable[[Any], list[Any]]]] = [
     ("audit", "stampeded_auditentry_changelist", lambda scene: []),
 ]
 
-HIGHER = {"overview": 1500}
-"""Pages of which more is to be seen."""
+HEIGHTS = {"overview": 1600, "job": 1400, "jobs": 840}
+"""Pages of which more is to be seen, or less."""
 
 
 def main() -> None:
@@ -98,8 +103,9 @@ def take(browser: Any, scheme: str, address: str, scene: Any) -> None:
     context.add_cookies([{"name": "sessionid", "value": scene.session, "url": address}])
     page = context.new_page()
     for name, view, arguments in PAGES:
-        page.set_viewport_size({**SIZE, "height": HIGHER.get(name, SIZE["height"])})
-        go(page, address + reverse(f"admin:{view}", args=arguments(scene)))
+        page.set_viewport_size({**SIZE, "height": HEIGHTS.get(name, SIZE["height"])})
+        named, sign, query = view.partition("?")
+        go(page, address + reverse(f"admin:{named}", args=arguments(scene)) + sign + query)
         page.screenshot(path=str(IMAGES / f"{name}-{scheme}.png"))
         print(f"{name}-{scheme}.png")
     context.close()

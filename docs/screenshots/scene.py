@@ -11,8 +11,8 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.contrib.sessions.backends.db import SessionStore
 from django.utils import timezone
 
-from django_stampeded import actions
-from django_stampeded.models import Batch, Job, QueuePolicy, Sample, Schedule, Worker
+from django_stampeded import actions, insights
+from django_stampeded.models import Batch, Breaker, BulkOperation, Job, QueuePolicy, Sample, Schedule, Worker
 
 ANN = actions.Actor("ann", via="admin")
 TRACEBACK = """Traceback (most recent call last):
@@ -21,6 +21,12 @@ TRACEBACK = """Traceback (most recent call last):
   File "shop/gateway.py", line 17, in charge
     raise PaymentError(f"order {order} was refused: card expired")
 shop.gateway.PaymentError: order 4711 was refused: card expired"""
+STEPS = {
+    "stampeded_steps": {
+        "reserve the goods": {"done": True, "result": {"shelf": "B12"}},
+        "charge": {"cursor": {"attempted": 2}},
+    }
+}
 QUEUES = {"default": (14, 22.0), "mail": (40, 35.0), "payments": (6, 4.0), "reports": (3, 0.2)}
 """Each queue with its depth and its jobs a second."""
 
@@ -37,6 +43,8 @@ class Scene:
         self.failed_job = self._failures()
         self.batch = self._batches()
         self._policies_and_schedules()
+        self._breakers()
+        self.operation = self._bulk_operation()
 
     def _samples(self) -> None:
         slot = int(self.now.timestamp() // 5)
@@ -126,6 +134,7 @@ class Scene:
             max_attempts=3,
             finished_at=self.now - timedelta(minutes=number + 1),
             failure_kind="raised",
+            checkpoint=STEPS,
             last_error=error,
             error_fingerprint=fingerprint,
             errors=[{"at": at, "attempt": n, "kind": "raised", "message": error} for n, at in enumerate(times, 1)],
@@ -149,7 +158,21 @@ class Scene:
         return batch.pk
 
     def _policies_and_schedules(self) -> None:
-        QueuePolicy.objects.create(queue="payments", max_running=4)
+        QueuePolicy.objects.create(
+            queue="payments",
+            max_running=4,
+            max_wait_secs=5,
+            verdict="rush",
+            decided_at=self.now,
+            reason="its oldest due job has waited 9 s, and may wait 5 s",
+        )
+        actions.change_policy("mail", {"rate_limit": 50, "rate_period_secs": 1, "fair_tenants": True}, actor=ANN)
+        for scope, value, limit in (
+            ("tenant", None, {"max_running": 10}),
+            ("tenant", "globex", {"max_running": 1}),
+            ("destination", "smtp.example.org", {"rate_limit": 600, "rate_period_secs": 60}),
+        ):
+            actions.change_limit("mail", scope, value, limit, actor=ANN)
         actions.pause("reports", actor=ANN, reason="month's end: the reports wait for the books")
         for key, cron in (("nightly-report", "0 3 * * *"), ("clean-carts", "*/15 * * * *"), ("weekly-digest", "0 8 * * mon")):
             Schedule.objects.create(
@@ -161,6 +184,27 @@ class Scene:
                 dst_policy="wall_clock",
                 next_run_at=self.now + timedelta(hours=5),
             )
+
+    def _breakers(self) -> None:
+        opened, again = self.now - timedelta(minutes=4), self.now + timedelta(seconds=40)
+        Breaker.objects.create(
+            kind="destination",
+            key="api.bank.example",
+            state="open",
+            failures=24,
+            successes=6,
+            openings=3,
+            opened_at=opened,
+            retry_at=again,
+            reason="24 of 30 jobs failed in 60 s",
+            queues=["payments"],
+        )
+        Breaker.objects.create(kind="task", key="shop.tasks.export", failures=2, successes=51, window_at=self.now)
+
+    def _bulk_operation(self) -> Any:
+        operation = actions.start("retry", insights.Selection(queue="payments", state="discarded"), actor=ANN)
+        BulkOperation.objects.filter(pk=operation.pk).update(expected=12_000, done=7_500, state="running")
+        return operation.pk
 
 
 def sign_in() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -82,6 +83,35 @@ def test_jobs_move_and_charts_draw_while_a_worker_runs(page: Any, live_server: A
             assert "<script>alert(1)</script>" in page.inner_text("#stampeded-chart-depth .u-legend")
         page.wait_for_function("() => document.querySelector('[data-figure=workers]').textContent === '0'")
     assert Job.objects.filter(state="completed").count() == 30
+
+
+def test_a_stream_moves_the_page_and_polling_goes_on_where_it_fails(
+    page: Any, live_server: Any, root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test's server has no streams, so the browser gets one piece of news by hand, and then failures."""
+    monkeypatch.setattr("django_stampeded.admin.overview.streams", lambda request: True)
+    drawing = {"times": [], "charts": {}, "zone": "UTC", "language": "en", "words": {"live": "Live", "lost": "", "ended": ""}}
+    news = {"sections": {"figures": "<dl><dd data-figure='waiting'>4711</dd></dl>"}, "drawing": drawing}
+    asked: list[str] = []
+
+    def answer(route: Any) -> None:
+        asked.append(route.request.url)
+        if len(asked) == 1:
+            route.fulfill(content_type="text/event-stream", body=f"data: {json.dumps(news)}\n\n")
+        else:
+            route.fulfill(status=204)
+
+    page.route("**/stream/", answer)
+    with strict_policy():
+        open_overview(page, live_server, root)
+        page.wait_for_selector("[data-streamed='1']", state="attached")
+        tasks.sleep.using(queue_name="mail").enqueue(seconds=0)
+        page.wait_for_function("() => document.querySelector('[data-figure=waiting]').textContent === '1'")
+        tasks.sleep.using(queue_name="mail").enqueue(seconds=0)
+        page.wait_for_function("() => document.querySelector('[data-figure=waiting]').textContent === '2'")
+        tasks.sleep.using(queue_name="mail").enqueue(seconds=0)
+        page.wait_for_function("() => document.querySelector('[data-figure=waiting]').textContent === '3'")
+    assert len(asked) <= 3  # the one that brought something, and two in vain
 
 
 def test_charts_are_painted_in_the_colours_of_the_theme(page: Any, live_server: Any, root: Client) -> None:

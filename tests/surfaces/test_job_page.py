@@ -14,9 +14,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from django_stampeded import actions, registry
+from django_stampeded import actions, insights, registry
 from django_stampeded.declaring import task
-from django_stampeded.models import AuditEntry, Dependency, Job
+from django_stampeded.models import AuditEntry, Batch, Dependency, Job
 
 pytestmark = pytest.mark.django_db
 
@@ -172,3 +172,48 @@ def test_mending_needs_both_permissions_also_by_a_forged_post(client_of: Any, ma
     assert edit_of(job) in able.get(page_of(job)).content.decode()
     assert able.post(edit_of(job), data).status_code == 302
     assert Job.objects.get(pk=job.pk).args == {"order": 8}
+
+
+def test_the_steps_of_a_job_stand_in_a_table_with_their_secrets_hidden(root: Client, make_job: Any) -> None:
+    record = {
+        "download": {"done": True, "result": {"rows": 3376, "api_token": "hunter2"}},
+        "rows <b>": {"cursor": 1500},
+        "password": {"done": True, "result": "hunter3"},
+        "odd": "no object",
+    }
+    job = make_job(checkpoint={"stampeded_steps": record, "state": {"line": 7, "secret": "hunter4"}})
+    page = root.get(reverse("admin:stampeded_job_change", args=[job.pk])).content.decode()
+    live = root.get(reverse("admin:stampeded_job_change", args=[job.pk]) + "?live").content.decode()
+    for shown in (page, live):
+        assert "3376" in shown and "1500" in shown and "rows &lt;b&gt;" in shown and "no object" in shown
+        assert "hunter" not in shown and "stampeded_steps" not in shown
+    assert "&quot;line&quot;: 7" in page
+    stored = insights.checkpoint_of(job)
+    assert [(step.name, step.finished) for step in stored.steps] == [
+        ("odd", False), ("download", True), ("password", True), ("rows <b>", False)
+    ]  # fmt: skip
+
+
+def test_a_checkpoint_without_steps_is_shown_as_it_is_and_many_steps_are_cut(root: Client, make_job: Any) -> None:
+    plain = make_job(checkpoint={"row": 7})
+    assert insights.checkpoint_of(plain) == insights.Checkpoint(plain={"row": 7})
+    assert insights.checkpoint_of(make_job(checkpoint={"stampeded_steps": [1]})).steps == []
+    many = make_job(checkpoint={"stampeded_steps": {f"s{n}": {"done": True} for n in range(130)}})
+    assert "30 more steps are not shown" in root.get(reverse("admin:stampeded_job_change", args=[many.pk])).content.decode()
+
+
+def test_a_batchs_page_lists_its_newest_jobs_and_leads_to_all_of_them(root: Client, client_of: Any, make_job: Any) -> None:
+    batch = Batch.objects.create(name="import")
+    jobs = [make_job(batch_id=batch.pk, state="discarded" if n == 3 else "available") for n in range(25)]
+    make_job()
+    address = reverse("admin:stampeded_batch_change", args=[batch.pk])
+    page = root.get(address).content.decode()
+    assert str(jobs[-1].pk) in page and str(jobs[0].pk) not in page
+    listed = reverse("admin:stampeded_job_changelist")
+    assert f'href="{listed}?batch={batch.pk}"' in page and f"?batch={batch.pk}&amp;state=discarded" in page
+    assert str(jobs[3].pk) in root.get(listed, {"batch": str(batch.pk), "state": "discarded"}).content.decode()
+    viewer = client_of("viewer", "view_batch").get(address).content.decode()
+    assert str(jobs[-1].pk) not in viewer
+    assert insights.page(insights.Selection(batch="nonsense")).jobs == []
+    meant = actions.group("cancel", insights.Selection(batch=str(batch.pk)), {})
+    assert len(insights.portion(meant, size=100).jobs) == 24

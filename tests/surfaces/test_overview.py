@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -14,11 +15,11 @@ from django.test.utils import CaptureQueriesContext, override_settings
 from django.urls import path, reverse
 from django.utils import timezone, translation
 
-from django_stampeded import insights
+from django_stampeded import actions, insights
 from django_stampeded.admin import register
 from django_stampeded.admin.overview import SECTIONS
 from django_stampeded.insights.health import MANY_DEAD, Figures, assess
-from django_stampeded.models import Batch, Job, QueuePolicy, Sample, Schedule, Tally, Worker
+from django_stampeded.models import Batch, Breaker, Job, QueuePolicy, Sample, Schedule, Tally, Worker
 from django_stampeded.watch_functions import LongTransaction, Vacuum
 from tests.surfaces.test_pages import HOSTILE, RAW
 
@@ -126,6 +127,25 @@ def test_the_charts_show_the_busiest_queues_and_all_of_them_together() -> None:
     assert drawn.queues[0] == "" and len(drawn.queues) == 8 and "q15" in drawn.queues
 
 
+def test_tenants_at_their_limit_and_open_breakers_are_told(client_of: Any, make_job: Any, make_worker: Any) -> None:
+    worker = make_worker()
+    ann = actions.Actor("ann")
+    actions.change_limit("mail", "tenant", None, {"max_running": 1}, actor=ann)
+    actions.change_limit("mail", "tenant", "big", {"rate_limit": 9, "rate_period_secs": 60}, actor=ann)
+    for tenant in ("acme", "big"):
+        make_job(tenant_id=tenant, state="executing", claimed_by=worker.pk, claimed_at=timezone.now())
+    for number in range(6):
+        make_job(tenant_id=("acme", "big", "idle")[number % 3])
+    make_job(tenant_id="acme", queue="unlimited")
+    found = {load.tenant: (load.running, load.next, load.held_back) for load in insights.overview().tenants}
+    assert found == {"acme": (1, 3, 2), "big": (1, 2, 0), "idle": (0, 2, 0)}
+    actions.trip_breaker("destination", "api.example.org", actor=ann, reason="it is moving house")
+    Breaker.objects.create(kind="task", key="shop.fine")
+    section = live(client_of("ann", "view_breaker"))["sections"]["breakers"]
+    assert "api.example.org" in section and "it is moving house" in section and "shop.fine" not in section
+    assert reverse("admin:stampeded_breaker_changelist") in section
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_names_are_text_in_every_section_and_in_the_charts(
     root: Client, make_job: Any, make_worker: Any, text: str
@@ -137,6 +157,7 @@ def test_hostile_names_are_text_in_every_section_and_in_the_charts(
         queue=text, verdict="hold", decided_at=timezone.now(), reason=text, paused_at=timezone.now(), paused_reason=text
     )
     Schedule.objects.create(key=text, queue=text, task=text, interval_secs=60, set_aside_reason=text)
+    Breaker.objects.create(kind="task", key=text, state="open", opened_at=timezone.now(), reason=text)
     batch = Batch.objects.create(
         name=text, meta={text: text}, on_complete={"queue": text, "task": text, "args": {text: text}}, callback_error=text
     )
@@ -287,7 +308,8 @@ def test_batches_are_listed_with_their_progress_and_in_constant_statements(root:
     page = root.get(reverse("admin:stampeded_batch_changelist")).content.decode()
     assert "import 42" in page and "2/4" in page and "50%" in page
     own = root.get(reverse("admin:stampeded_batch_change", args=[batch.pk])).content.decode()
-    assert "available: 1, executing: 1, completed: 1, discarded: 1" in own and "hunter2" not in own
+    assert re.findall(r">(\w+: 1)</a>", own) == ["available: 1", "executing: 1", "completed: 1", "discarded: 1"]
+    assert "hunter2" not in own
     for number in range(20):
         Batch.objects.create(name=f"b{number}")
     assert statements() == before

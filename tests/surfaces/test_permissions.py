@@ -14,7 +14,7 @@ from django_stampeded.models import AuditEntry, BulkOperation, Job, QueuePolicy,
 
 pytestmark = pytest.mark.django_db
 
-LISTS = ["job", "queuepolicy", "breaker", "worker", "schedule", "cronoccurrence", "auditentry", "batch"]
+LISTS = ["job", "queuepolicy", "queuelimit", "breaker", "worker", "schedule", "cronoccurrence", "auditentry", "batch"]
 OPERATIONS = {
     "retry": "retry_job",
     "run_now": "run_job",

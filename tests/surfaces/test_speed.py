@@ -18,7 +18,7 @@ from django.urls import reverse
 
 from django_stampeded import actions, insights
 from django_stampeded.insights import Selection, paging
-from django_stampeded.models import Job
+from django_stampeded.models import Batch, Job
 
 JOBS = int(os.environ.get("SPEED_JOBS", "120000"))  # SPEED_JOBS=5000000 takes some minutes and 3 GB
 BIG = JOBS > 1_000_000
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 FILL = """
 INSERT INTO stampeded_jobs (id, queue, task, state, priority, attempt, args, scheduled_at, finished_at, claimed_by,
-                            failure_kind, last_error, error_fingerprint)
+                            failure_kind, last_error, error_fingerprint, batch_id)
 SELECT ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid,
        CASE WHEN n %% 7 = 0 THEN 'bulk' WHEN n %% 1000 = 1 THEN 'rare' ELSE 'mail' END,
        'shop.task' || n %% 20, s, n %% 5, 1, jsonb_build_object('order', n),
@@ -39,7 +39,8 @@ SELECT ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid,
        CASE WHEN s = 'executing' THEN '019aaaaa-0000-7000-8000-000000000001'::uuid END,
        CASE WHEN s IN ('discarded', 'retryable') THEN 'raised' END,
        CASE WHEN s IN ('discarded', 'retryable') THEN 'ValueError: order ' || n END,
-       CASE WHEN s IN ('discarded', 'retryable') THEN sha256(('e' || n %% 9)::bytea) END
+       CASE WHEN s IN ('discarded', 'retryable') THEN sha256(('e' || n %% 9)::bytea) END,
+       CASE WHEN n %% 3 = 0 THEN '019aaaaa-0000-7000-8000-00000000ba7c'::uuid END
   FROM (SELECT n, most,
                CASE WHEN n %% 10 < 6 THEN 'completed' WHEN n %% 10 < 9 THEN 'available' WHEN n %% 500 = 9 THEN 'executing'
                        WHEN n %% 40 = 19 THEN 'discarded' WHEN n %% 100 = 29 THEN 'retryable' ELSE 'completed' END AS s
@@ -51,6 +52,7 @@ SELECT ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid,
 def large(db: None, make_worker: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(paging, "WINDOW", WINDOW)
     make_worker(id="019aaaaa-0000-7000-8000-000000000001")
+    Batch.objects.create(id=BATCH, name="a third of all")
     with connection.cursor() as cursor:
         cursor.execute(FILL, [JOBS])
         cursor.execute("ANALYZE stampeded_jobs")
@@ -82,6 +84,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 DEEP = "01900000-0000-7000-8000-00000000c350"
 LONG_AGO = (datetime.now(tz=UTC) - timedelta(seconds=JOBS * 0.6)).isoformat()
+BATCH = "019aaaaa-0000-7000-8000-00000000ba7c"
 FINGERPRINT = sha256(b"e1").hexdigest()
 QUERIES = [
     {},
@@ -115,6 +118,11 @@ QUERIES = [
     {"fingerprint": "ab" * 32},
     {"fingerprint": FINGERPRINT},
     {"fingerprint": FINGERPRINT, "task": "shop.none"},
+    {"batch": BATCH},
+    {"batch": BATCH, "p": f'after:[0,"{DEEP}"]'},
+    {"batch": BATCH, "state": "discarded"},
+    {"batch": BATCH, "task": "shop.none"},
+    {"batch": DEEP},
     {"q": "no such text"},
     {"q": "no such text", "state": "discarded", "queue": "mail"},
     {"q": "order=77"},
@@ -152,11 +160,36 @@ def test_no_page_and_no_portion_of_a_bulk_operation_scans_the_table(large: None,
     assert waiting is not None
     seen(root, reverse("admin:stampeded_job_change", args=[waiting.pk]))
     seen(root, reverse("admin:stampeded_job_errors"))
+    seen(root, reverse("admin:stampeded_batch_change", args=[BATCH]))
     seen(root, reverse("admin:stampeded_worker_changelist"))
     for act in ("retry", "delete"):
         seen(root, reverse("admin:stampeded_job_bulk"), {"act": act, "queue": "mail"})
     seen(root, reverse("admin:stampeded_job_bulk"), {"act": "cancel", "fingerprint": FINGERPRINT})
     portions()
+
+
+@pytest.mark.timeout(1200)
+def test_a_search_by_an_argument_reads_no_more_than_what_its_index_finds(large: None, root: Client) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE INDEX stampeded_jobs_arguments ON stampeded_jobs USING gin (args jsonb_path_ops)")
+    jobs = reverse("admin:stampeded_job_changelist")
+    for query in (
+        {"q": "order:77"},
+        {"q": "order:77", "state": "completed"},
+        {"q": "order:77", "queue": "mail"},
+        {"q": "order:0"},
+    ):
+        plans = plans_of(lambda query=query: root.get(jobs, query))  # type: ignore[misc]
+        read = [plan for statement, plan in plans if "@>" in statement]
+        assert read and all(any(node["Node Type"] == "Bitmap Index Scan" for node in nodes(plan)) for plan in read)
+        check(plans, most=200)
+    found = actions.group("delete", Selection(text="order:77"), {})
+    check(plans_of(lambda: insights.portion(found)), most=200)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE stampeded_jobs SET args = '{\"all\": 1}' WHERE queue = 'mail'")
+        cursor.execute("ANALYZE stampeded_jobs")
+    for query in ({"q": "all:1"}, {"q": "all:1", "state": "discarded"}):
+        seen(root, jobs, query)
 
 
 def portions() -> None:

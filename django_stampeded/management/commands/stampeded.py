@@ -155,6 +155,7 @@ def _selecting(parser: CommandParser) -> None:
     parser.add_argument("--task", help="Only of this task, by its full name.")
     parser.add_argument("--kind", choices=[kind.value for kind in FailureKind], help="Whose latest failure was of this kind.")
     parser.add_argument("--error", metavar="FINGERPRINT", help="Whose latest error's fingerprint begins so.")
+    parser.add_argument("--batch", metavar="ID", type=_job_id, help="Only of the batch with this id.")
     parser.add_argument("--search", help="An id, argument=value, or a part of the task's name or of the error.")
 
 
@@ -226,6 +227,10 @@ def _max_wait(parser: CommandParser) -> None:
     parser.add_argument("--max-wait", type=float, default=300, help="A due job older than so many seconds is trouble; 300.")
 
 
+def _remove_index(parser: CommandParser) -> None:
+    parser.add_argument("--remove", action="store_true", help="Remove the index.")
+
+
 def _schedule_options(parser: CommandParser) -> None:
     parser.add_argument("--run", metavar="KEY", help="Enqueue a job of this schedule now.")
     parser.add_argument("--pause", metavar="KEY", help="Pause this schedule.")
@@ -267,5 +272,6 @@ SUBCOMMANDS = {
         (_breaker_named, _reason, _pause_until, _limit_option),
     ),
     "cron": Subcommand("Lists schedules; runs, pauses or resumes one.", acting.cron, (_schedule_options, _limit_option)),
+    "index-arguments": Subcommand("Builds the index for searches by an argument.", deciding.index_arguments, (_remove_index,)),
     "prune": Subcommand("Deletes old finished jobs.", acting.prune, (_ages, _yes)),
 }

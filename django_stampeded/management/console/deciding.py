@@ -1,4 +1,4 @@
-"""The subcommands `policy`, `limit` and `breakers`: what operators decide, shown and changed, through `actions`."""
+"""`policy`, `limit`, `breakers` and `index-arguments`: what operators decide, shown and changed, through `actions`."""
 
 from __future__ import annotations
 
@@ -81,6 +81,13 @@ def breakers(alias: str, options: dict[str, Any]) -> Answer:
     headings = ["of", "named", "state", "failures", "openings", "next probe in", "because"]
     data = [asdict(breaker) for breaker in found]
     return Answer({"breakers": data}, table(headings, rows, "No breaker has had anything to do."))
+
+
+def index_arguments(alias: str, options: dict[str, Any]) -> Answer:
+    """Builds the index that serves searches by an argument, or removes it."""
+    _do(actions.drop_arguments_index if options["remove"] else actions.index_arguments, alias)
+    indexed = insights.arguments_are_indexed(alias)
+    return Answer({"indexed": indexed}, "Arguments are indexed." if indexed else "Arguments are not indexed.")
 
 
 def _limits(options: dict[str, Any]) -> dict[str, Any]:

@@ -57,6 +57,8 @@ def list_jobs(alias: str, options: dict[str, Any]) -> Answer:
     text = table(["id", "state", "queue", "task", "attempt", "when", "failure"], rows, "No job matches.")
     if found.searched is not None:
         text += f"\nLooked for among {found.searched} jobs; add --state or --queue to look further back."
+        if selection(options).arguments and not insights.arguments_are_indexed(alias):
+            text += "\n`stampeded index-arguments` builds an index that finds arguments among all jobs."
     data = {"total": found.total, "searched": found.searched, "jobs": [_brief(job) for job in jobs]}
     return Answer(data, text)
 
@@ -160,13 +162,14 @@ def schema_state(alias: str, options: dict[str, Any]) -> Answer:
 
 
 def selection(options: dict[str, Any]) -> insights.Selection:
-    """The jobs that the options --queue, --state, --task, --kind, --error and --search mean."""
+    """The jobs that the options --queue, --state, --task, --kind, --error, --batch and --search mean."""
     return insights.Selection(
         queue=options["queue"] or "",
         state=options["state"] or "",
         task=options["task"] or "",
         failure_kind=options["kind"] or "",
         fingerprint=options["error"] or "",
+        batch=str(options["batch"] or ""),
         text=options["search"] or "",
     )
 

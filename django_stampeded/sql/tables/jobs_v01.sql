@@ -78,7 +78,7 @@ CREATE INDEX stampeded_jobs_failures ON stampeded_jobs (error_fingerprint, id)
     WHERE state IN ('retryable', 'discarded') AND error_fingerprint IS NOT NULL;
 CREATE INDEX stampeded_jobs_source ON stampeded_jobs (source_id)
     WHERE source_id IS NOT NULL;
-CREATE INDEX stampeded_jobs_batch ON stampeded_jobs (batch_id)
+CREATE INDEX stampeded_jobs_batch ON stampeded_jobs (batch_id, id)
     WHERE batch_id IS NOT NULL;
 -- The waiting jobs that limits by tenant, destination or limit_key and fair shares can tell apart, one group after the other;
 -- who sets none of these pays nothing. A digest stands for the last two, as three long texts wouldn't fit into an entry.

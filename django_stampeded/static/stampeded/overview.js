@@ -1,4 +1,5 @@
-/* Keeps the overview alive: asks for its sections every few seconds, and draws the charts with uPlot.
+/* Keeps the overview alive: has its sections streamed where the server can, else asks for them every few seconds, and draws the
+   charts with uPlot.
    The server has escaped what it sends as markup; names in the charts are set as text. */
 "use strict";
 (function () {
@@ -10,6 +11,8 @@
   let plots = {};
   let timer = null;
   let failures = 0;
+  let stream = null;
+  let vainStreams = 0;
 
   function style(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -94,6 +97,36 @@
     root.dataset.state = live ? "live" : "lost";
   }
 
+  function take(now) {
+    for (const name of Object.keys(now.sections)) replace(name, now.sections[name]);
+    drawing = now.drawing;
+    show(false);
+    say(drawing.words.live, true);
+  }
+
+  // A stream ends after a while, so that a look tells whether one may still see this. One that brings nothing is not asked for
+  // a third time.
+  function follow() {
+    if (!root.dataset.stream || vainStreams > 1 || document.hidden) return false;
+    vainStreams += 1;
+    stream = new EventSource(root.dataset.stream);
+    stream.onmessage = function (event) {
+      vainStreams = 0;
+      root.dataset.streamed = Number(root.dataset.streamed || 0) + 1;
+      take(JSON.parse(event.data));
+    };
+    stream.onerror = function () {
+      close();
+      wait();
+    };
+    return true;
+  }
+
+  function close() {
+    if (stream) stream.close();
+    stream = null;
+  }
+
   async function ask() {
     timer = null;
     if (document.hidden) return;
@@ -101,12 +134,9 @@
       const answer = await fetch(root.dataset.live, { credentials: "same-origin", redirect: "error" });
       if (answer.status === 403) return say(drawing.words.ended, false);
       if (!answer.ok) throw new Error(String(answer.status));
-      const now = await answer.json();
-      for (const name of Object.keys(now.sections)) replace(name, now.sections[name]);
-      drawing = now.drawing;
-      show(false);
+      take(await answer.json());
       failures = 0;
-      say(drawing.words.live, true);
+      if (follow()) return;
     } catch (error) {
       failures += 1;
       say(drawing.words.lost, false);
@@ -130,7 +160,7 @@
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show(true));
   new MutationObserver(() => show(true)).observe(document.documentElement, { attributeFilter: ["data-theme"] });
   if (root.dataset.live) {
-    document.addEventListener("visibilitychange", () => document.hidden || wait());
+    document.addEventListener("visibilitychange", () => document.hidden ? close() : stream || wait());
     wait();
   }
 })();
