@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+import psycopg
 import pytest
 
 from tests.races.together import together
@@ -231,3 +232,35 @@ def test_breakers_that_have_been_closed_for_long_are_pruned(sql: SqlClient) -> N
     report(sql, failures=1, key="new")
     assert sql.value("SELECT stampeded_prune_breakers()") == 1
     assert [row.key for row in sql.rows("SELECT key FROM stampeded_breakers ORDER BY key")] == ["new", "open"]
+
+
+def test_one_whose_jobs_are_no_more_is_pruned_though_it_never_closed(sql: SqlClient) -> None:
+    for key in ("abandoned", "still waiting"):
+        report(sql, failures=3, key=key)
+    sql.value("SELECT stampeded_trip_breaker('destination', 'by hand')")
+    sql.run(
+        "UPDATE stampeded_breakers SET updated_at = now() - interval '31 days', "
+        "retry_at = retry_at - CASE key WHEN 'abandoned' THEN interval '31 days' ELSE '1 day' END"
+    )
+    assert sql.value("SELECT stampeded_prune_breakers()") == 1
+    assert [row.key for row in sql.rows("SELECT key FROM stampeded_breakers ORDER BY key")] == ["by hand", "still waiting"]
+
+
+@pytest.mark.parametrize("name, value", [("wait", "NaN"), ("wait", 1e300), ("wait", 0), ("longest_wait", 1e300), ("probes", 0)])
+def test_a_rule_that_no_claim_could_go_by_is_refused(sql: SqlClient, name: str, value: object) -> None:
+    rule = json.dumps({"failures": 1, name: value})
+    with pytest.raises(psycopg.errors.CheckViolation):
+        sql.rows("SELECT * FROM stampeded_report_breaker('destination', 'api', 'q', 1, 0, 0, %s::jsonb)", rule)
+
+
+def test_each_of_several_probes_that_succeeds_makes_way_for_one(sql: SqlClient) -> None:
+    sql.enqueue_many(20, destination="api")
+    rule = json.dumps(json.loads(RULE) | {"probes": 3, "successes": 10})
+    outcome = "SELECT * FROM stampeded_report_breaker('destination', 'api', 'q', %s, %s, 0, %s::jsonb)"
+    sql.rows(outcome, 3, 0, rule)
+    may_retry(sql)
+    first, *_ = probes = sql.claim(limit=10)
+    assert len(probes) == 3
+    sql.complete(first)
+    sql.rows(outcome, 0, 1, rule)
+    assert [len(sql.claim(limit=10)), len(sql.claim(limit=10))] == [1, 0]

@@ -117,3 +117,16 @@ def test_two_planners_at_once_do_the_work_of_one(sql: SqlClient, connect: Connec
     policy(sql, max_wait_secs=10)
     late(sql)
     assert tick(sql) + tick(connect()) == 1
+
+
+@pytest.mark.parametrize("since, expected", [("1 second", "steady"), ("10 minutes", "rush")])
+def test_a_breaker_that_nobody_tries_any_more_keeps_no_queue_from_rushing(sql: SqlClient, since: str, expected: str) -> None:
+    policy(sql, max_wait_secs=10)
+    late(sql)
+    sql.run(
+        "INSERT INTO stampeded_breakers (kind, key, state, retry_at, queues) "
+        "VALUES ('destination', 'abandoned', 'open', clock_timestamp() - %s::interval, '{q}')",
+        since,
+    )
+    tick(sql)
+    assert verdict(sql).verdict == expected

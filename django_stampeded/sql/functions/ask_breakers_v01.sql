@@ -17,7 +17,8 @@ BEGIN
         SELECT * INTO v_breaker FROM stampeded_breakers WHERE kind = 'task' AND key = task FOR UPDATE;
         CONTINUE WHEN v_breaker.state = 'closed';
         IF v_breaker.retry_at <= clock_timestamp() THEN
-            allowed := least(allowed, v_breaker.probes);
+            allowed := least(allowed, CASE WHEN v_breaker.state = 'half_open' AND v_breaker.successes > 0 THEN 1
+                                      ELSE v_breaker.probes END);
             UPDATE stampeded_breakers
                SET state = 'half_open', successes = CASE WHEN state = 'open' THEN 0 ELSE successes END,
                    retry_at = clock_timestamp() + interval '1 second' * wait_secs, updated_at = clock_timestamp()

@@ -14,8 +14,8 @@ CREATE TABLE stampeded_breakers (
     retry_at          timestamptz,                    -- while not closed: when the next probes may start; null: not before it is reset
     reason            text,
     queues            text[],                         -- those it was reported from; null: any may have jobs of it
-    wait_secs         float8      NOT NULL DEFAULT 30 CHECK (wait_secs > 0),
-    longest_wait_secs float8      NOT NULL DEFAULT 600 CHECK (longest_wait_secs > 0),
+    wait_secs         float8      NOT NULL DEFAULT 30 CHECK (wait_secs > 0 AND wait_secs <= 31536000),
+    longest_wait_secs float8      NOT NULL DEFAULT 600 CHECK (longest_wait_secs > 0 AND longest_wait_secs <= 31536000),
     probes            integer     NOT NULL DEFAULT 1 CHECK (probes > 0),
     updated_at        timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT stampeded_breakers_once UNIQUE (kind, key),
