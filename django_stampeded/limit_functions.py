@@ -40,3 +40,9 @@ def tenants_held_back(cur: Any, asked: Iterable[tuple[str, str]]) -> set[tuple[s
         [[queue for queue, _ in pairs], [tenant for _, tenant in pairs]],
     )
     return {(queue, tenant) for queue, tenant in cur.fetchall()}
+
+
+def prune_starts(cur: Any, limit: int) -> int:
+    """Deletes starts on record that no window of a rate limit reaches any more; returns how many."""
+    cur.execute("SELECT stampeded_prune_starts(%s::bigint)", [limit])
+    return int(cur.fetchone()[0])

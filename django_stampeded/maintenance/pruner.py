@@ -1,5 +1,5 @@
 """Deletes final jobs once they are older than their retention, expired results, old batches, and old entries of the
-schedules' ledger.
+ledgers of schedules and of rate limits.
 
 In batches, each a transaction of its own, so that a backlog of millions makes progress under any statement_timeout: a
 batch that is cancelled for taking too long is tried again at half its size.
@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from django_stampeded import batch_functions, breaker_functions, functions
+from django_stampeded import batch_functions, breaker_functions, functions, limit_functions
 from django_stampeded.maintenance.service import Report
 
 LARGEST = 10_000
@@ -49,14 +49,16 @@ class Pruner:
 
 
 class OccurrencePruner:
-    """Prunes the ledger of fired occurrences, and circuit breakers that have had nothing to do for long."""
+    """Prunes the ledgers of fired occurrences and of starts, and circuit breakers that have had nothing to do for long."""
 
     name = "occurrence pruner"
     interval = 3600.0
 
     def run_once(self, cur: Any) -> Report:
-        """Prune what is older than any occurrence that could still be asked for."""
-        return Report(functions.prune_occurrences(cur, OCCURRENCES_KEPT) + breaker_functions.prune(cur, BREAKERS_KEPT))
+        """Prune what is older than any occurrence that could still be asked for, and one batch of starts."""
+        starts = limit_functions.prune_starts(cur, LARGEST)
+        done = functions.prune_occurrences(cur, OCCURRENCES_KEPT) + breaker_functions.prune(cur, BREAKERS_KEPT)
+        return Report(done + starts, more=starts >= LARGEST)
 
 
 class ResultPruner:

@@ -62,6 +62,7 @@ FUNCTIONS = [
     "trip_breaker_v01",
     "reset_breaker_v01",
     "prune_breakers_v01",
+    "prune_starts_v01",
     "key_room_v01",
     "running_by_key_v01",
     "units_v01",

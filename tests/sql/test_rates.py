@@ -120,6 +120,17 @@ def test_what_no_window_reaches_any_more_is_cleared_away(sql: SqlClient) -> None
     assert sql.value("SELECT count(*) FROM stampeded_starts") == 1
 
 
+def test_starts_of_a_limit_that_has_gone_are_pruned_and_those_that_count_stay(sql: SqlClient) -> None:
+    for queue, secs in (("q", 1), ("r", HOUR)):
+        rated(sql, 1000, secs, queue)
+        sql.enqueue(queue=queue)
+        sql.claim(queue)
+    age(sql, timedelta(minutes=1))
+    sql.run("DELETE FROM stampeded_queue_policies WHERE queue = 'q'")
+    assert [sql.value("SELECT stampeded_prune_starts()") for _ in range(2)] == [1, 0]
+    assert [row.queue for row in sql.rows("SELECT queue FROM stampeded_starts")] == ["r"]
+
+
 def test_a_clock_that_was_set_back_lets_nothing_through(sql: SqlClient) -> None:
     rated(sql, 3)
     sql.enqueue_many(9)
