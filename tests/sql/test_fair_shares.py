@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from datetime import timedelta
 
 import pytest
 
 from tests.sql.client import Row, SqlClient
+
+HUGE = int(os.environ.get("FAIR_JOBS", "5000"))
+SMALL = max(10, HUGE // 1000)
 
 
 @pytest.fixture
@@ -36,13 +40,13 @@ def test_tenants_take_turns(sql: SqlClient) -> None:
 
 @pytest.mark.parametrize("limit", [1, 7, 50])
 def test_each_of_nine_small_tenants_is_through_in_twice_its_share_beside_a_huge_one(fair: SqlClient, limit: int) -> None:
-    fair.enqueue_many(5_000, tenant_id="huge")
+    fair.enqueue_many(HUGE, tenant_id="huge")
     for tenant in range(9):
-        fair.enqueue_many(10, tenant_id=f"small {tenant}")
-    alone = 10 * 10  # starts until a tenant is through that gets every tenth
+        fair.enqueue_many(SMALL, tenant_id=f"small {tenant}")
+    alone = 10 * SMALL  # starts until a tenant is through that gets every tenth
     order = starts(fair, 2 * alone // limit, limit)
     through = {tenant: 1 + max(n for n, t in enumerate(order) if t == tenant) for tenant in set(order)}
-    assert Counter(order).items() >= {f"small {tenant}": 10 for tenant in range(9)}.items()
+    assert Counter(order).items() >= {f"small {tenant}": SMALL for tenant in range(9)}.items()
     assert max(through[f"small {tenant}"] for tenant in range(9)) <= alone + limit
     assert len(order) == 2 * alone // limit * limit, "every claim was filled"
 
@@ -112,3 +116,9 @@ def test_nothing_is_refused_to_be_fair(fair: SqlClient) -> None:
     fair.enqueue_many(20, tenant_id="small")
     starts(fair, 30, 8)
     assert {(job.attempt, job.deferrals) for job in fair.jobs() if job.state == "completed"} == {(1, 0)}
+
+
+def test_a_claim_that_asks_for_everything_is_answered(fair: SqlClient) -> None:
+    for n in range(9):
+        fair.enqueue(tenant_id=str(n % 3))
+    assert len(fair.claim(limit=2**63 - 1)) == 9

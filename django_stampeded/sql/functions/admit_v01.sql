@@ -41,6 +41,7 @@ BEGIN
                                                 clock_timestamp()));
     END IF;
     IF room > 0 AND (v_keyed OR p_policy.fair_tenants OR p_rooms IS NOT NULL) THEN
+        room := least(room, 2000);  -- it weighs each with all before
         chosen := stampeded_choose(p_policy.queue, room, p_now, coalesce(p_policy.fair_tenants, false), v_keyed, p_rooms);
         room := 0;
     END IF;
