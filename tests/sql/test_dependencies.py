@@ -151,6 +151,19 @@ def test_a_completion_waits_for_nobody_who_holds_the_job_that_waits(sql: SqlClie
     assert is_due(sql, child)
 
 
+def test_a_job_is_not_pruned_before_all_that_wait_for_it_have_heard_of_its_end(sql: SqlClient, connect: Connect) -> None:
+    parent = sql.started()
+    child = waits_for(sql, parent.id)
+    other = connect()
+    with other.transaction():
+        other.rows("SELECT FROM stampeded_jobs WHERE id = %s FOR UPDATE", child)
+        sql.complete(parent)
+    assert sql.call("stampeded_prune", timedelta(0))[0][0] == 0
+    sweep(sql)
+    assert is_due(sql, child)
+    assert sql.call("stampeded_prune", timedelta(0))[0][0] == 1
+
+
 def test_a_discard_waits_for_nobody_who_sees_to_another_parent(sql: SqlClient, connect: Connect) -> None:
     one, two = sql.started(), sql.started()
     child = waits_for(sql, one.id, two.id)

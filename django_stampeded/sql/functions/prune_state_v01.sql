@@ -19,6 +19,7 @@ BEGIN
            AND (p_others OR queue = p_queues[1]) AND (NOT p_others OR queue <> ALL (p_queues))
            AND (batch_id IS NULL OR NOT EXISTS (
                     SELECT FROM stampeded_batches b WHERE b.id = batch_id AND b.finished_at IS NULL))
+           AND NOT EXISTS (SELECT FROM stampeded_dependencies d WHERE d.parent_id = stampeded_jobs.id)
            AND (dedup_key IS NULL OR dedup_period IS NULL
                 OR date_trunc(dedup_period, inserted_at AT TIME ZONE 'UTC') + ('1 ' || dedup_period)::interval
                    <= clock_timestamp() AT TIME ZONE 'UTC')

@@ -1,6 +1,7 @@
 -- Deletes finished jobs, at most p_limit in all; returns how many. Completed ones go by p_older_than, discarded and cancelled
 -- ones by p_failed_older_than, unless their queue's policy says how long it keeps them. A job that holds the slot of a period
--- stays until its bucket has ended, one of a batch until the batch has. What jobs said of their progress goes with them.
+-- stays until its bucket has ended, one of a batch until the batch has, one that others depend on until these have heard of its
+-- end. What jobs said of their progress goes with them.
 --
 -- Each queue with an age of its own has its turn first, then all others together: the partitions of the former are left out of
 -- that by the planner, so nobody reads over what they keep longer.
