@@ -306,6 +306,17 @@ def test_a_claim_reads_over_few_of_the_jobs_that_a_breaker_holds_back(sql: SqlCl
     assert sql.value("SELECT count(*) FROM stampeded_jobs WHERE destination = 'away' AND attempt + deferrals > 0") == 0
 
 
+def test_breakers_that_nothing_probes_cost_a_claim_a_row_each_whatever_its_worker_runs(sql: SqlClient) -> None:
+    sql.enqueue_many(600)
+    sql.claim(limit=500)
+    sql.run(
+        "INSERT INTO stampeded_breakers (kind, key, state, retry_at, queues) "
+        "SELECT 'destination', 'd' || n, 'open', now() - interval '1 day', '{q}' FROM generate_series(1, 500) n"
+    )
+    found = claim_pages(sql)
+    assert found < 500 * 6 + 500, found
+
+
 def test_successes_of_a_closed_breaker_cost_a_look_up(sql: SqlClient) -> None:
     sql.run("SELECT stampeded_report_breaker('destination', 'api', 'q', 1, 0)")
     assert pages(sql, "stampeded_report_breaker", "destination", "api", "q", 0, 100) <= 10

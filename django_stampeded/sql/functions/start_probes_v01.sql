@@ -4,11 +4,15 @@ CREATE OR REPLACE FUNCTION stampeded_start_probes(p_queue text, p_worker_id uuid
 LANGUAGE sql
 SET search_path FROM CURRENT
 AS $$
+    WITH started AS MATERIALIZED (
+        SELECT DISTINCT destination FROM stampeded_jobs
+         WHERE queue = p_queue AND claimed_by = p_worker_id AND state IN ('claimed', 'executing') AND claimed_at >= p_since
+           AND destination IS NOT NULL
+    )
     UPDATE stampeded_breakers b
        SET state = 'half_open', successes = CASE WHEN b.state = 'open' THEN 0 ELSE b.successes END,
            retry_at = clock_timestamp() + interval '1 second' * b.wait_secs, updated_at = clock_timestamp()
-     WHERE b.kind = 'destination' AND b.state <> 'closed' AND (p_rooms ->> ('breaker:' || b.key))::bigint > 0
-       AND EXISTS (SELECT FROM stampeded_jobs j
-                    WHERE j.queue = p_queue AND j.claimed_by = p_worker_id AND j.state IN ('claimed', 'executing')
-                      AND j.claimed_at >= p_since AND j.destination = b.key)
+      FROM started
+     WHERE b.kind = 'destination' AND b.key = started.destination AND b.state <> 'closed'
+       AND (p_rooms ->> ('breaker:' || b.key))::bigint > 0
 $$;
