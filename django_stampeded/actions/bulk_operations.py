@@ -17,7 +17,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from django_stampeded.actions.audit import Actor, record
+from django_stampeded.actions.audit import Actor, clean, record
 from django_stampeded.actions.bulk import PARAMETER_OF, BulkReport, group, on_portion
 from django_stampeded.actions.jobs import cancel
 from django_stampeded.conf import settings
@@ -67,6 +67,7 @@ def start(
 
     Raises:
         KeyError: there is no such act on many jobs.
+        ValueError: the selection holds what the database's text can't, so that no job can be meant.
 
     Example:
         >>> start("retry", Selection(state="discarded", queue="mail"), actor=Actor("ann")).expected
@@ -74,7 +75,9 @@ def start(
     """
     alias = using or settings.DATABASE
     name = PARAMETER_OF.get(action)
-    given = {key: value for key, value in (parameters or {}).items() if key == name}
+    given = {key: clean(value) if key == "reason" else value for key, value in (parameters or {}).items() if key == name}
+    if not selection.storable:
+        raise ValueError("A selection holds no NUL and no half of a character: correct it.")
     meant = selection.fixed()
     known = expected(action, meant, given, alias)
     with transaction.atomic(using=alias):

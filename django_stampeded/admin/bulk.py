@@ -64,7 +64,7 @@ class BulkPage(JobOperations):
 
     def _start(self, request: HttpRequest, operation: Operation, selection: insights.Selection) -> HttpResponse:
         given = parameters(operation, request)
-        if problem := _problem(given):
+        if problem := _problem(given) or ("" if selection.storable else gettext("No job can be meant by this: correct it.")):
             self.message_user(request, problem, messages.ERROR)
             return self._ask(request, operation, selection, given)
         begun = actions.start(operation.name, selection, actor=self.actor(request), parameters=given, using=self.alias)

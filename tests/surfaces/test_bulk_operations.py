@@ -289,6 +289,20 @@ def test_a_parameter_that_cannot_be_is_refused_before_anything_starts(root: Clie
     assert response.status_code == 200 and not BulkOperation.objects.exists()
 
 
+@pytest.mark.parametrize("selection", [{"q": "a\x00b"}, {"queue": "\x00"}, {"fingerprint": "\x00"}])
+def test_what_the_database_cannot_hold_starts_nothing(root: Client, make_job: Any, selection: dict[str, str]) -> None:
+    make_job(state="discarded")
+    assert "No job can be meant" in root.post(confirm_page("cancel", **selection)).content.decode()
+    root.post(reverse("admin:stampeded_job_errors"), {"operation": "retry", **selection})
+    assert not BulkOperation.objects.exists()
+
+
+def test_a_reason_is_kept_as_the_database_can_hold_it(root: Client, make_job: Any) -> None:
+    make_job()
+    root.post(confirm_page("cancel"), {"reason": "a\x00b" + "c" * 1000})
+    assert len(BulkOperation.objects.get().parameters["reason"]) == actions.LONGEST_REASON
+
+
 def test_a_csrf_token_is_needed(make_user: Any, make_job: Any) -> None:
     make_job()
     operation = actions.start("cancel", Selection(queue="mail"), actor=ANN)
