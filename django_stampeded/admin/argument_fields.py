@@ -60,6 +60,19 @@ class _ValueField(forms.JSONField):
     empty_values = [None, ""]
 
 
+def restored(redactor: insights.Redactor, edited: Any, stored: Any) -> Any:
+    """The arguments that somebody meant who edited what was shown of those stored, with what is hidden put back.
+
+    Raises ValidationError where that can't be done, since a job would run with the mark in place of its secret.
+    """
+    given = redactor.restore(edited, stored)
+    if redactor.leaves_hidden(given, stored):
+        raise forms.ValidationError(
+            gettext("What is hidden can’t be put back, as the text or list around it was changed: write its value instead.")
+        )
+    return given
+
+
 def fields_of(signature: Signature) -> dict[str, forms.Field]:
     """A field for each parameter, by PREFIX and its name, and REST for a function that takes any others."""
     found = {f"{PREFIX}{name}": _field(signature, name, signature.hints[name]) for name in signature.named}
