@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 from html import unescape
 from typing import Any
 from urllib.parse import unquote, urlencode
+from uuid import uuid4
 
 import pytest
 from django.contrib.admin import AdminSite
@@ -16,6 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import path, reverse
 from django.utils import timezone
 
+from django_stampeded import insights
 from django_stampeded.admin import pages, register
 from django_stampeded.admin.pages import quote_name, unquote_dots
 from django_stampeded.models import AuditEntry, BulkOperation, CronOccurrence, Job, Progress, QueuePolicy, Schedule
@@ -384,6 +387,21 @@ def test_the_audit_is_searched_by_user_queue_and_job(root: Client, make_job: Any
         page = root.get(address, query).content.decode()
         rows = page[page.index('id="result_list"') :]
         assert found in rows and hidden not in rows, query
+
+
+def test_what_operators_did_to_a_job_is_found_by_an_index_among_that_of_all_others() -> None:
+    fill = """INSERT INTO stampeded_audit (actor, action, queue, job_id)
+              SELECT 'ann', 'retry', 'queue' || n % 200, gen_random_uuid() FROM generate_series(1, 20000) n"""
+    with connection.cursor() as cursor:
+        cursor.execute(fill)
+        cursor.execute("ANALYZE stampeded_audit")
+    with CaptureQueriesContext(connection) as captured:
+        insights.acts_on(uuid4())
+    with connection.cursor() as cursor:
+        cursor.execute("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + captured.captured_queries[0]["sql"])
+        plan = cursor.fetchone()[0]
+    plan = json.loads(plan) if isinstance(plan, str) else plan
+    assert plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"] < 10
 
 
 @pytest.mark.urls("tests.surfaces.test_pages")
