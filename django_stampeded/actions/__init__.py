@@ -31,8 +31,8 @@ from django_stampeded.actions.workers import stop_worker
 
 EVERY_ACTION = (
     *JOB_ACTIONS, "edit", "enqueue", "bulk", "stop_bulk", "give_bulk_again", "pause", "resume", "change_policy",
-    "change_limit", "make_schedule", "change_schedule", "pause_schedule", "resume_schedule", "run_schedule", "delete_schedule", "trip_breaker",
-    "reset_breaker", "prune", "stop_worker", "index_arguments", "drop_arguments_index",
+    "change_limit", "make_schedule", "change_schedule", "pause_schedule", "resume_schedule", "run_schedule",
+    "delete_schedule", "trip_breaker", "reset_breaker", "prune", "stop_worker", "index_arguments", "drop_arguments_index",
 )  # fmt: skip
 """What stands in the audit's column of actions."""
 

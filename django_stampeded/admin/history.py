@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -17,6 +18,13 @@ from django_stampeded.admin.pages import ReadingAdmin
 from django_stampeded.models import AuditEntry, CronOccurrence, Schedule
 
 
+def _having(queryset: QuerySet[Any], column: str, chosen: Any) -> QuerySet[Any]:
+    """Those rows with what was chosen, if anything was; none where no row can hold it."""
+    if not chosen:
+        return queryset
+    return queryset.none() if "\x00" in chosen else queryset.filter(**{column: chosen})
+
+
 class ActionFilter(JobFilter):
     title = _("action")
     parameter_name = "action_taken"
@@ -26,7 +34,7 @@ class ActionFilter(JobFilter):
             yield name, name
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
-        return queryset.filter(action=self.value()) if self.value() else queryset
+        return _having(queryset, "action", self.value())
 
 
 class ScheduleFilter(JobFilter):
@@ -38,7 +46,7 @@ class ScheduleFilter(JobFilter):
             yield key, key
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[CronOccurrence]) -> QuerySet[CronOccurrence]:
-        return queryset.filter(cron_key=self.value()) if self.value() else queryset
+        return _having(queryset, "cron_key", self.value())
 
 
 class AuditEntryAdmin(ReadingAdmin):

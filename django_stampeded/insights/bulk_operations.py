@@ -1,4 +1,4 @@
-"""Which bulk operations nothing does any more: their job was cancelled, discarded or deleted before they had ended. Reading only."""
+"""Which bulk operations nothing does any more, as their job was cancelled, discarded or deleted before they had ended."""
 
 from __future__ import annotations
 

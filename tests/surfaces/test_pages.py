@@ -273,6 +273,12 @@ def test_an_odd_query_is_answered_without_an_error(root: Client, make_job: Any, 
     assert root.get(reverse("admin:stampeded_job_changelist"), query).status_code in {200, 302}
 
 
+def test_a_ledgers_filter_by_what_no_row_can_hold_finds_nothing(root: Client) -> None:
+    for name, parameter in (("auditentry", "action_taken"), ("cronoccurrence", "schedule")):
+        answer = root.get(reverse(f"admin:stampeded_{name}_changelist"), {parameter: "\x00"})
+        assert answer.status_code == 200 and 'id="result_list"' not in answer.content.decode()
+
+
 def test_the_list_keeps_its_order_whatever_the_address_asks(root: Client, make_job: Any) -> None:
     jobs = [make_job(task=task) for task in "bca"]
     page = root.get(reverse("admin:stampeded_job_changelist"), {"o": "2"}).content.decode()
