@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from django_stampeded import actions, insights
 from django_stampeded.admin.filters import ENTRIES, JobFilter
 from django_stampeded.admin.pages import ReadingAdmin
+from django_stampeded.conf import settings
 from django_stampeded.models import AuditEntry, CronOccurrence, Schedule
 
 
@@ -77,7 +78,7 @@ class AuditEntryAdmin(ReadingAdmin):
 
     @admin.display(description=_("detail"))
     def details(self, entry: AuditEntry) -> str:
-        return json.dumps(entry.detail, ensure_ascii=False)
+        return json.dumps(insights.Redactor(settings.REDACT).value(entry.detail), ensure_ascii=False)
 
 
 class CronOccurrenceAdmin(ReadingAdmin):

@@ -395,6 +395,17 @@ def test_the_audit_is_searched_by_user_queue_and_job(root: Client, make_job: Any
         assert found in rows and hidden not in rows, query
 
 
+def test_a_secret_in_a_reason_is_hidden_in_the_audit_and_on_the_jobs_page(root: Client, make_job: Any) -> None:
+    job = make_job()
+    detail = {"reason": "wrong api_key=hunter2", "via": "admin"}
+    entry = AuditEntry.objects.create(actor="ann", action="move", queue="mail", job_id=job.pk, detail=detail)
+    for view, arguments in (
+        ("auditentry_changelist", []), ("auditentry_change", [entry.pk]), ("job_change", [job.pk])
+    ):  # fmt: skip
+        page = root.get(reverse(f"admin:stampeded_{view}", args=arguments)).content.decode()
+        assert "wrong api_key=[redacted]" in page and "hunter2" not in page
+
+
 def test_what_operators_did_to_a_job_is_found_by_an_index_among_that_of_all_others() -> None:
     fill = """INSERT INTO stampeded_audit (actor, action, queue, job_id)
               SELECT 'ann', 'retry', 'queue' || n % 200, gen_random_uuid() FROM generate_series(1, 20000) n"""
