@@ -9,7 +9,7 @@ from django_stampeded.actions.arguments_index import drop_arguments_index, index
 from django_stampeded.actions.audit import LONGEST_REASON, Actor
 from django_stampeded.actions.breakers import reset_breaker, trip_breaker
 from django_stampeded.actions.bulk import BULK_SECONDS, GOES_FOR, PARAMETER_OF, BulkReport, group, on_each, on_portion
-from django_stampeded.actions.bulk_operations import carry_on, expected, start, stop
+from django_stampeded.actions.bulk_operations import carry_on, expected, give_again, start, stop
 from django_stampeded.actions.editing import check_arguments, edit_and_retry, enqueue
 from django_stampeded.actions.jobs import (
     JOB_ACTIONS,
@@ -30,9 +30,9 @@ from django_stampeded.actions.schedules import delete_schedule, pause_schedule, 
 from django_stampeded.actions.workers import stop_worker
 
 EVERY_ACTION = (
-    *JOB_ACTIONS, "edit", "enqueue", "bulk", "stop_bulk", "pause", "resume", "change_policy", "change_limit", "make_schedule",
-    "change_schedule", "pause_schedule", "resume_schedule", "run_schedule", "delete_schedule", "trip_breaker",
-    "reset_breaker", "prune", "stop_worker", "index_arguments", "drop_arguments_index",
+    *JOB_ACTIONS, "edit", "enqueue", "bulk", "stop_bulk", "give_bulk_again", "pause", "resume", "change_policy",
+    "change_limit", "make_schedule", "change_schedule", "pause_schedule", "resume_schedule", "run_schedule",
+    "delete_schedule", "trip_breaker", "reset_breaker", "prune", "stop_worker", "index_arguments", "drop_arguments_index",
 )  # fmt: skip
 """What stands in the audit's column of actions."""
 
@@ -60,6 +60,7 @@ __all__ = [
     "edit_and_retry",
     "enqueue",
     "expected",
+    "give_again",
     "group",
     "index_arguments",
     "mark",

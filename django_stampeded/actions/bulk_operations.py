@@ -17,11 +17,12 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from django_stampeded.actions.audit import Actor, record
+from django_stampeded.actions.audit import Actor, clean, record
 from django_stampeded.actions.bulk import PARAMETER_OF, BulkReport, group, on_portion
 from django_stampeded.actions.jobs import cancel
 from django_stampeded.conf import settings
 from django_stampeded.declaring import task
+from django_stampeded.insights.bulk_operations import abandoned
 from django_stampeded.insights.selection import Selection
 from django_stampeded.insights.walking import Group, Number, number, portion
 from django_stampeded.models import BulkOperation, Job
@@ -66,6 +67,7 @@ def start(
 
     Raises:
         KeyError: there is no such act on many jobs.
+        ValueError: the selection holds what the database's text can't, so that no job can be meant.
 
     Example:
         >>> start("retry", Selection(state="discarded", queue="mail"), actor=Actor("ann")).expected
@@ -73,7 +75,9 @@ def start(
     """
     alias = using or settings.DATABASE
     name = PARAMETER_OF.get(action)
-    given = {key: value for key, value in (parameters or {}).items() if key == name}
+    given = {key: clean(value) if key == "reason" else value for key, value in (parameters or {}).items() if key == name}
+    if not selection.storable:
+        raise ValueError("A selection holds no NUL and no half of a character: correct it.")
     meant = selection.fixed()
     known = expected(action, meant, given, alias)
     with transaction.atomic(using=alias):
@@ -83,11 +87,8 @@ def start(
             id=uuid4(), action=action, actor=actor.name, via=actor.via, selection=meant.as_parts(), parameters=given,
             expected=known.jobs, exact=known.exact,
         )  # fmt: skip
-        job = bulk.using(using=alias, queue_name=settings.BULK_QUEUE or settings.DEFAULT_QUEUE).enqueue(
-            operation=operation.pk, database=alias
-        )
-        operations.filter(pk=operation.pk).update(queue=job.queue, job_id=job.id)
-        record(alias, "bulk", actor, None, job.id, operation=str(operation.pk), act=action, selection=meant.as_parts())
+        job_id = _give_to_a_worker(operation, alias)
+        record(alias, "bulk", actor, None, job_id, operation=str(operation.pk), act=action, selection=meant.as_parts())
     operation.refresh_from_db(using=alias)
     return operation
 
@@ -102,6 +103,27 @@ def stop(operation_id: UUID, *, actor: Actor, using: str | None = None) -> bool:
         _save(operation, alias, state=State.STOPPED, finished_at=Now())
         record(alias, "stop_bulk", actor, None, operation.job_id, operation=str(operation.pk))
     _cancel_if_waiting(operation, actor, alias)
+    return True
+
+
+def give_again(operation_id: UUID, *, actor: Actor, using: str | None = None) -> bool:
+    """Give a bulk operation that nothing does any more to a worker again, to go on behind what was done.
+
+    Args:
+        operation_id: the operation.
+        actor: who does it.
+        using: database alias; the setting DATABASE when None.
+
+    Returns:
+        False if it has ended, there is none, or its job will still go on with it; nothing has changed then.
+    """
+    alias = using or settings.DATABASE
+    with transaction.atomic(using=alias):
+        operation = BulkOperation.objects.using(alias).select_for_update().filter(pk=operation_id, finished_at=None).first()
+        if operation is None or not abandoned([operation], alias):
+            return False
+        job_id = _give_to_a_worker(operation, alias)
+        record(alias, "give_bulk_again", actor, None, job_id, operation=str(operation.pk))
     return True
 
 
@@ -141,6 +163,15 @@ def _next_portion(operation_id: UUID, alias: str) -> bool:
             state=State.FINISHED if ended else State.RUNNING, finished_at=Now() if ended else None,
         )  # fmt: skip
         return ended
+
+
+def _give_to_a_worker(operation: BulkOperation, alias: str) -> UUID:
+    """Enqueues the job that does it, whose id it then bears."""
+    job = bulk.using(using=alias, queue_name=settings.BULK_QUEUE or settings.DEFAULT_QUEUE).enqueue(
+        operation=operation.pk, database=alias
+    )
+    BulkOperation.objects.using(alias).filter(pk=operation.pk).update(queue=job.queue, job_id=job.id)
+    return job.id
 
 
 def _cancel_if_waiting(operation: BulkOperation, actor: Actor, alias: str) -> None:

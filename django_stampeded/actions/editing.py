@@ -49,8 +49,8 @@ def edit_and_retry(
         'available'
     """
     alias = using or settings.DATABASE
-    rows = Job.objects.using(alias).filter(queue=queue, pk=job_id).values_list("task", "args", "state")
-    task, before, state = rows.first() or ("", {}, "")
+    rows = Job.objects.using(alias).filter(queue=queue, pk=job_id).values_list("task", "args")
+    task, before = rows.first() or ("", {})
     given = dict(args)
     if task:
         check_arguments(task, given)
@@ -58,7 +58,7 @@ def edit_and_retry(
 
     def act(cursor: Any, queue: str, job_id: UUID) -> functions.Changed | None:
         done = operator_functions.replace_args(cursor, queue, job_id, given)
-        if done is None or state == State.AVAILABLE:
+        if done is None or done.was == State.AVAILABLE:
             return done
         again = functions.retry(cursor, queue, job_id)
         if again is None:

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib.admin.widgets import AdminTextInputWidget
+from django.forms.fields import InvalidJSONInput
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -31,7 +32,20 @@ PREFIX = "arg_"
 REST = "more_arguments"
 
 
-class ArgumentsField(forms.JSONField):
+class _JSONField(forms.JSONField):
+    """JSON as somebody typed it: what can't be read is refused, and shown again as it was typed."""
+
+    def to_python(self, value: Any) -> Any:
+        try:
+            return super().to_python(value)
+        except (RecursionError, ValueError):  # nested too deep, or a number of thousands of digits
+            raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from None
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        return None if data is None else InvalidJSONInput(data.encode("utf-8", "replace").decode())
+
+
+class ArgumentsField(_JSONField):
     """A JSON object, shown over several lines."""
 
     def prepare_value(self, value: Any) -> Any:
@@ -54,10 +68,23 @@ class DateTimeInput(forms.DateTimeInput):
     input_type = "datetime-local"
 
 
-class _ValueField(forms.JSONField):
+class _ValueField(_JSONField):
     """Any JSON value; an empty field is no value."""
 
     empty_values = [None, ""]
+
+
+def restored(redactor: insights.Redactor, edited: Any, stored: Any) -> Any:
+    """The arguments that somebody meant who edited what was shown of those stored, with what is hidden put back.
+
+    Raises ValidationError where that can't be done, since a job would run with the mark in place of its secret.
+    """
+    given = redactor.restore(edited, stored)
+    if redactor.leaves_hidden(given, stored):
+        raise forms.ValidationError(
+            gettext("What is hidden can’t be put back, as the text or list around it was changed: write its value instead.")
+        )
+    return given
 
 
 def fields_of(signature: Signature) -> dict[str, forms.Field]:

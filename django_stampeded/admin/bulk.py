@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -19,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_stampeded import actions, insights
 from django_stampeded.admin.operations import OPERATIONS, JobOperations, Operation, parameters
-from django_stampeded.admin.pages import ReadingAdmin
+from django_stampeded.admin.pages import FixedChangeList, ReadingAdmin
 from django_stampeded.conf import settings
 from django_stampeded.models import BulkOperation
 
@@ -63,7 +64,7 @@ class BulkPage(JobOperations):
 
     def _start(self, request: HttpRequest, operation: Operation, selection: insights.Selection) -> HttpResponse:
         given = parameters(operation, request)
-        if problem := _problem(given):
+        if problem := _problem(given) or ("" if selection.storable else gettext("No job can be meant by this: correct it.")):
             self.message_user(request, problem, messages.ERROR)
             return self._ask(request, operation, selection, given)
         begun = actions.start(operation.name, selection, actor=self.actor(request), parameters=given, using=self.alias)
@@ -100,10 +101,21 @@ def _problem(given: dict[str, Any]) -> str:
     return ""
 
 
+class BulkOperationChangeList(FixedChangeList):
+    """Bulk operations with whether anything still does them, which one statement gets for the whole page."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        lost = insights.abandoned(self.result_list, self.alias)
+        for operation in self.result_list:
+            operation.lost = operation.pk in lost
+
+
 class BulkOperationAdmin(ReadingAdmin):
     """Bulk operations: the latest ones, and each with its progress. Who may see jobs may see these."""
 
-    list_display = ("created_at", "act", "actor", "selected", "progress", "state")
+    list_display = ("created_at", "act", "actor", "selected", "progress", "standing")
     list_display_links = ("created_at", "act")
     ordering = ("-created_at",)
 
@@ -119,6 +131,9 @@ class BulkOperationAdmin(ReadingAdmin):
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.step_view)
         return [path("<uuid:operation_id>/do/<slug:step>/", view, name="stampeded_bulkoperation_step"), *super().get_urls()]
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return BulkOperationChangeList
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> BulkOperation | None:
         wanted = insights.parse_id(object_id)
@@ -136,6 +151,7 @@ class BulkOperationAdmin(ReadingAdmin):
             return self.missing(request, gettext("This bulk operation"))
         known = OPERATIONS.get(operation.action)
         job = insights.find(operation.job_id, operation.queue, self.alias) if operation.job_id else None
+        lost = bool(insights.abandoned([operation], self.alias))
         context = {
             **self.admin_site.each_context(request),
             "title": str(known.label if known else operation.action),
@@ -145,7 +161,8 @@ class BulkOperationAdmin(ReadingAdmin):
             "given": list(operation.parameters.items()),
             "skips": [(self.job_link(insights.parse_id(skip["id"])), skip["reason"]) for skip in operation.skips],
             "job": self.job_link(operation.job_id),
-            "why": insights.facts(job, self.alias).why if job is not None and not operation.ended else [],
+            "lost": lost,
+            "why": insights.facts(job, self.alias).why if job is not None and not (operation.ended or lost) else [],
             "may_act": known is not None and self.allows(request, known.permission),
             "media": self.media,
         }
@@ -154,30 +171,44 @@ class BulkOperationAdmin(ReadingAdmin):
         return TemplateResponse(request, f"stampeded/admin/{part}.html", context)
 
     def step_view(self, request: HttpRequest, operation_id: UUID, step: str) -> HttpResponse:
-        """POST `stop` stops an operation, `here` does a part of it in this request; both need the act's own permission."""
+        """POST `stop` stops an operation, `here` does a part of it in this request, `again` gives it to a worker again.
+
+        All need the act's own permission.
+        """
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         operation = self.get_object(request, str(operation_id))
         known = OPERATIONS.get(operation.action) if operation else None
-        if step not in {"stop", "here"} or (operation and not (known and self.allows(request, known.permission))):
+        if step not in {"stop", "here", "again"} or (operation and not (known and self.allows(request, known.permission))):
             raise PermissionDenied
         if not self.has_view_permission(request):
             raise PermissionDenied
         if operation is None:
             return self.missing(request, gettext("This bulk operation"))
-        if step == "here":
-            actions.carry_on(operation.pk, seconds=HERE_SECONDS, using=self.alias)
-        elif actions.stop(operation.pk, actor=self.actor(request), using=self.alias):
-            self.message_user(request, gettext("It is stopped; what was done stays done."), messages.SUCCESS)
-        else:
-            self.message_user(request, gettext("It had ended already."), messages.WARNING)
+        self._take(request, step, operation)
         name = "admin:stampeded_bulkoperation_change"
         return HttpResponseRedirect(reverse(name, args=[operation.pk], current_app=self.admin_site.name))
+
+    def _take(self, request: HttpRequest, step: str, operation: BulkOperation) -> None:
+        if step == "here":
+            actions.carry_on(operation.pk, seconds=HERE_SECONDS, using=self.alias)
+            return
+        if step == "again":
+            done = actions.give_again(operation.pk, actor=self.actor(request), using=self.alias)
+            words = gettext("A worker goes on with it.") if done else gettext("It has ended, or a job goes on with it already.")
+        else:
+            done = actions.stop(operation.pk, actor=self.actor(request), using=self.alias)
+            words = gettext("It is stopped; what was done stays done.") if done else gettext("It had ended already.")
+        self.message_user(request, words, messages.SUCCESS if done else messages.WARNING)
 
     @admin.display(description=_("action"))
     def act(self, operation: BulkOperation) -> str:
         known = OPERATIONS.get(operation.action)
         return str(known.label) if known else operation.action
+
+    @admin.display(description=_("state"))
+    def standing(self, operation: Any) -> str:
+        return gettext("nothing does it any more") if operation.lost else str(operation.get_state_display())
 
     @admin.display(description=_("selection"))
     def selected(self, operation: BulkOperation) -> str:

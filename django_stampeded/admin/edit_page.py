@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_stampeded import actions, insights, registry
 from django_stampeded.actions import BulkReport
-from django_stampeded.admin.argument_fields import WHOLE, ArgumentsField
+from django_stampeded.admin.argument_fields import WHOLE, ArgumentsField, restored
 from django_stampeded.admin.operations import OPERATIONS, JobOperations
 from django_stampeded.conf import settings
 from django_stampeded.exceptions import InvalidArguments
@@ -34,7 +34,7 @@ class EditForm(forms.Form):
         super().__init__(data, initial={"args": self.redactor.value(job.args)})
 
     def clean_args(self) -> dict[str, Any]:
-        given: dict[str, Any] = self.redactor.restore(self.cleaned_data["args"], self.job.args)
+        given: dict[str, Any] = restored(self.redactor, self.cleaned_data["args"], self.job.args)
         try:
             actions.check_arguments(self.job.task, given)
         except InvalidArguments as error:

@@ -51,8 +51,8 @@ class ErrorsPage(JobOperations):
         if name not in FOR_A_GROUP or not self.allows(request, OPERATIONS[name].permission):
             raise PermissionDenied
         fingerprint = request.POST.get("fingerprint", "")
-        if fingerprint:
-            selection = insights.Selection(fingerprint=fingerprint)
+        selection = insights.Selection(fingerprint=fingerprint)
+        if fingerprint and selection.storable:
             begun = actions.start(name, selection, actor=self.actor(request), parameters={"reason": ""}, using=self.alias)
             url = reverse("admin:stampeded_bulkoperation_change", args=[begun.pk], current_app=self.admin_site.name)
             return HttpResponseRedirect(url)

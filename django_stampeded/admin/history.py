@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -14,7 +15,15 @@ from django.utils.translation import gettext_lazy as _
 from django_stampeded import actions, insights
 from django_stampeded.admin.filters import ENTRIES, JobFilter
 from django_stampeded.admin.pages import ReadingAdmin
+from django_stampeded.conf import settings
 from django_stampeded.models import AuditEntry, CronOccurrence, Schedule
+
+
+def _having(queryset: QuerySet[Any], column: str, chosen: Any) -> QuerySet[Any]:
+    """Those rows with what was chosen, if anything was; none where no row can hold it."""
+    if not chosen:
+        return queryset
+    return queryset.none() if "\x00" in chosen else queryset.filter(**{column: chosen})
 
 
 class ActionFilter(JobFilter):
@@ -26,7 +35,7 @@ class ActionFilter(JobFilter):
             yield name, name
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
-        return queryset.filter(action=self.value()) if self.value() else queryset
+        return _having(queryset, "action", self.value())
 
 
 class ScheduleFilter(JobFilter):
@@ -38,7 +47,7 @@ class ScheduleFilter(JobFilter):
             yield key, key
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[CronOccurrence]) -> QuerySet[CronOccurrence]:
-        return queryset.filter(cron_key=self.value()) if self.value() else queryset
+        return _having(queryset, "cron_key", self.value())
 
 
 class AuditEntryAdmin(ReadingAdmin):
@@ -69,7 +78,7 @@ class AuditEntryAdmin(ReadingAdmin):
 
     @admin.display(description=_("detail"))
     def details(self, entry: AuditEntry) -> str:
-        return json.dumps(entry.detail, ensure_ascii=False)
+        return json.dumps(insights.Redactor(settings.REDACT).value(entry.detail), ensure_ascii=False)
 
 
 class CronOccurrenceAdmin(ReadingAdmin):

@@ -12,9 +12,10 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.admin import ModelAdmin, ShowFacets
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ChangeList
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, SuspiciousOperation, ValidationError
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -95,10 +96,19 @@ class ReadingAdmin(ModelAdmin):
         return super().changelist_view(request, {**title, **(extra_context or {})})
 
     def check_list_action(self, request: HttpRequest) -> None:
-        """Refuses an action that the user was not offered; Django would only say that none was selected."""
+        """Refuses an action that the user was not offered, and keys that can be none, which are forged."""
         wanted = {name for name in request.POST.getlist("action") if name}
         if not self.has_view_permission(request) or not wanted <= self.get_actions(request).keys():
             raise PermissionDenied
+        if not all(self._can_be_key(text) for text in request.POST.getlist(ACTION_CHECKBOX_NAME)):
+            raise SuspiciousOperation("What is selected is no key of this list.")
+
+    def _can_be_key(self, text: str) -> bool:
+        try:
+            self.opts.pk.to_python(text)
+        except ValidationError:
+            return False
+        return "\x00" not in text
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None

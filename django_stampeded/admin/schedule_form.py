@@ -16,7 +16,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from django_stampeded import insights, zones
-from django_stampeded.admin.argument_fields import WHOLE, ArgumentsField
+from django_stampeded.admin.argument_fields import WHOLE, ArgumentsField, restored
 from django_stampeded.conf import settings
 from django_stampeded.exceptions import InvalidSchedule
 from django_stampeded.models import Schedule
@@ -78,7 +78,7 @@ class ScheduleForm(forms.ModelForm):
         return key
 
     def clean_args(self) -> Any:
-        return self.redactor.restore(self.cleaned_data["args"], self.before.get("args", {}))
+        return restored(self.redactor, self.cleaned_data["args"], self.before.get("args", {}))
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data

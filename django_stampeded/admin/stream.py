@@ -1,7 +1,7 @@
 """The overview as a stream of server-sent events, for pages that are served by ASGI: the same news as its polled address.
 
 A stream ends by itself after LASTS seconds, and the page asks its polled address and then for another one: so whoever is logged
-out, or may see less, is told so. Between two pieces of news a stream holds neither a thread nor a database connection.
+out, or may see less, is told so. Between two pieces of news a stream holds no database connection, and its thread idles.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.core.exceptions import PermissionDenied
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError, close_old_connections, connections
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, StreamingHttpResponse
 from django.utils import timezone, translation
 from django.utils.timezone import get_current_timezone
@@ -61,4 +61,11 @@ def _news(request: HttpRequest, language: str | None, zone: tzinfo) -> dict[str,
         with translation.override(language), timezone.override(zone):
             return overview.news(request)
     finally:
-        close_old_connections()
+        _let_go()
+
+
+def _let_go() -> None:
+    """Closes this thread's connections, persistent ones too: each stream has a thread, and so would hold one while it idles."""
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close()

@@ -7,6 +7,7 @@ Nothing here takes longer as the job table grows: counts come from a view, rows 
 from django_stampeded.insights.arguments_index import arguments_are_indexed
 from django_stampeded.insights.batches import BatchStatus, BatchView, batch, batch_statuses, batches
 from django_stampeded.insights.breakers import BreakerStatus, breaker_of, breakers
+from django_stampeded.insights.bulk_operations import abandoned
 from django_stampeded.insights.clusters import Clusters, ErrorCluster, error_clusters
 from django_stampeded.insights.durations import in_words
 from django_stampeded.insights.errors import ErrorEntry, summary_of
@@ -72,6 +73,7 @@ __all__ = [
     "TenantLoad",
     "Upcoming",
     "WorkerStatus",
+    "abandoned",
     "acts_on",
     "arguments_are_indexed",
     "assess",

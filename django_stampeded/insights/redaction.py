@@ -6,6 +6,7 @@ surfaces' affair. Redaction is for people and logs: the worker always gets the a
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -80,6 +81,10 @@ class Redactor:
         if isinstance(edited, list) and isinstance(stored, list) and len(edited) == len(stored):
             return [self.restore(item, before) for item, before in zip(edited, stored, strict=True)]
         return edited
+
+    def leaves_hidden(self, given: Any, stored: Any) -> bool:
+        """Whether `restore` gave something that still has a part hidden, which nothing stored could be put in place of."""
+        return json.dumps(given).count(HIDDEN) > json.dumps(stored).count(HIDDEN)
 
     def _restore_named(self, name: str, item: Any, stored: Mapping[str, Any]) -> Any:
         if name not in stored:

@@ -165,6 +165,34 @@ def test_without_a_worker_a_part_can_be_done_in_the_request(root: Client, make_j
     assert states() == {"cancelled": 1}
 
 
+@pytest.mark.parametrize("loss", ["cancelled", "discarded", "deleted"])
+def test_an_operation_without_its_job_says_so_and_can_be_given_to_a_worker_again(
+    root: Client, make_job: Any, make_worker: Any, monkeypatch: pytest.MonkeyPatch, loss: str
+) -> None:
+    monkeypatch.setattr(bulk_operations, "PORTION", 2)
+    for _ in range(3):
+        make_job()
+    operation = actions.start("cancel", Selection(queue="mail"), actor=ANN)
+    listed = reverse("admin:stampeded_bulkoperation_changelist")
+    again = reverse("admin:stampeded_bulkoperation_step", args=[operation.pk, "again"])
+    assert "a job goes on with it already" in root.post(again, follow=True).content.decode()
+    assert "othing does it any more" not in root.get(page_of(operation)).content.decode() + root.get(listed).content.decode()
+    bulk_operations._next_portion(operation.pk, "default")
+    rows = Job.objects.filter(pk=operation.job_id)
+    rows.delete() if loss == "deleted" else rows.update(state=loss, finished_at=timezone.now())
+    for address in (listed, page_of(operation), f"{page_of(operation)}?live"):
+        assert "othing does it any more" in root.get(address).content.decode()
+    assert "A worker goes on with it." in root.post(again, follow=True).content.decode()
+    assert AuditEntry.objects.get(action="give_bulk_again").actor == "root"
+    assert "othing does it any more" not in root.get(page_of(operation)).content.decode()
+    worker = make_worker(queues=["default"])
+    with connection.cursor() as cursor:
+        run_once(cursor, worker.pk, ["default"], 5, "default")
+    operation.refresh_from_db()
+    assert (operation.state, operation.done, states()) == ("finished", 3, {"cancelled": 3})
+    assert not actions.give_again(operation.pk, actor=ANN)
+
+
 def test_one_bad_row_does_not_stop_the_others(make_job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "BULK_SECONDS", 1)
     for number in range(3):
@@ -236,7 +264,7 @@ def test_starting_stopping_and_doing_need_the_acts_own_permission(
     operation = actions.start(act, Selection(queue="mail"), actor=ANN, parameters={"to": "bulk"})
     others = ["view_job", "change_job", "view_bulkoperation", "change_bulkoperation", "edit_job"]
     viewer = client_of("viewer", *others)
-    steps = [reverse("admin:stampeded_bulkoperation_step", args=[operation.pk, step]) for step in ("stop", "here")]
+    steps = [reverse("admin:stampeded_bulkoperation_step", args=[operation.pk, step]) for step in ("stop", "here", "again")]
     assert viewer.get(page_of(operation)).status_code == 200
     assert b'<form method="post" action="/admin/stampeded' not in viewer.get(page_of(operation)).content
     for address in (confirm_page(act, queue="mail"), *steps):
@@ -259,6 +287,20 @@ def test_starting_stopping_and_doing_need_the_acts_own_permission(
 def test_a_parameter_that_cannot_be_is_refused_before_anything_starts(root: Client, act: str, data: dict[str, str]) -> None:
     response = root.post(confirm_page(act, queue="mail"), data)
     assert response.status_code == 200 and not BulkOperation.objects.exists()
+
+
+@pytest.mark.parametrize("selection", [{"q": "a\x00b"}, {"queue": "\x00"}, {"fingerprint": "\x00"}])
+def test_what_the_database_cannot_hold_starts_nothing(root: Client, make_job: Any, selection: dict[str, str]) -> None:
+    make_job(state="discarded")
+    assert "No job can be meant" in root.post(confirm_page("cancel", **selection)).content.decode()
+    root.post(reverse("admin:stampeded_job_errors"), {"operation": "retry", **selection})
+    assert not BulkOperation.objects.exists()
+
+
+def test_a_reason_is_kept_as_the_database_can_hold_it(root: Client, make_job: Any) -> None:
+    make_job()
+    root.post(confirm_page("cancel"), {"reason": "a\x00b" + "c" * 1000})
+    assert len(BulkOperation.objects.get().parameters["reason"]) == actions.LONGEST_REASON
 
 
 def test_a_csrf_token_is_needed(make_user: Any, make_job: Any) -> None:

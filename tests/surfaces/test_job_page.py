@@ -135,6 +135,34 @@ def test_arguments_that_the_task_does_not_take_are_refused_and_nothing_changes(
     assert (job.state, job.args) == ("discarded", {"order": 7}) and not AuditEntry.objects.exists()
 
 
+@pytest.mark.parametrize(
+    "edited",
+    [
+        {"cards": [{"token": "[redacted]"}, {"token": "y"}], "url": "https://ann:[redacted]@x/"},
+        {"cards": [{"token": "[redacted]"}], "url": "https://ann:[redacted]@y/"},
+        {"cards": [{"token": "z"}], "url": "https://ann:secret@x/", "new_token": "[redacted]"},
+    ],
+)
+def test_a_secret_that_cannot_be_put_back_is_asked_for_and_nothing_changes(root: Client, make_job: Any, edited: Any) -> None:
+    stored = {"cards": [{"token": "x"}], "url": "https://ann:pw@x/"}
+    job = make_job(state="discarded", args=stored)
+    answer = root.post(reverse("admin:stampeded_job_edit", args=[job.pk]), {"args": json.dumps(edited)})
+    assert answer.status_code == 200 and "write its value instead" in answer.content.decode()
+    job.refresh_from_db()
+    assert (job.args, job.state) == (stored, "discarded")
+
+
+@pytest.mark.parametrize(
+    "typed", ["[" * 100_000, '{"a": "\\ud800"}', '{"a": ' + "9" * 5_000 + "}", '{"a": ' + "[" * 1_500 + "]" * 1_500 + "}"]
+)
+def test_json_that_cannot_be_read_or_stored_is_refused_in_words(root: Client, make_job: Any, typed: str) -> None:
+    job = make_job(state="discarded")
+    answer = root.post(reverse("admin:stampeded_job_edit", args=[job.pk]), {"args": typed})
+    assert answer.status_code == 200 and "errorlist" in answer.content.decode()
+    job.refresh_from_db()
+    assert (job.args, job.state) == ({}, "discarded")
+
+
 def test_arguments_of_a_job_that_has_changed_meanwhile_stay_as_they_are(root: Client, make_job: Any) -> None:
     job = make_job(state="discarded", args={"order": 7})
     seen = seen_on(root, job)

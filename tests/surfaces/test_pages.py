@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 from html import unescape
 from typing import Any
 from urllib.parse import unquote, urlencode
+from uuid import uuid4
 
 import pytest
 from django.contrib.admin import AdminSite
@@ -16,6 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import path, reverse
 from django.utils import timezone
 
+from django_stampeded import insights
 from django_stampeded.admin import pages, register
 from django_stampeded.admin.pages import quote_name, unquote_dots
 from django_stampeded.models import AuditEntry, BulkOperation, CronOccurrence, Job, Progress, QueuePolicy, Schedule
@@ -270,6 +273,12 @@ def test_an_odd_query_is_answered_without_an_error(root: Client, make_job: Any, 
     assert root.get(reverse("admin:stampeded_job_changelist"), query).status_code in {200, 302}
 
 
+def test_a_ledgers_filter_by_what_no_row_can_hold_finds_nothing(root: Client) -> None:
+    for name, parameter in (("auditentry", "action_taken"), ("cronoccurrence", "schedule")):
+        answer = root.get(reverse(f"admin:stampeded_{name}_changelist"), {parameter: "\x00"})
+        assert answer.status_code == 200 and 'id="result_list"' not in answer.content.decode()
+
+
 def test_the_list_keeps_its_order_whatever_the_address_asks(root: Client, make_job: Any) -> None:
     jobs = [make_job(task=task) for task in "bca"]
     page = root.get(reverse("admin:stampeded_job_changelist"), {"o": "2"}).content.decode()
@@ -384,6 +393,32 @@ def test_the_audit_is_searched_by_user_queue_and_job(root: Client, make_job: Any
         page = root.get(address, query).content.decode()
         rows = page[page.index('id="result_list"') :]
         assert found in rows and hidden not in rows, query
+
+
+def test_a_secret_in_a_reason_is_hidden_in_the_audit_and_on_the_jobs_page(root: Client, make_job: Any) -> None:
+    job = make_job()
+    detail = {"reason": "wrong api_key=hunter2", "via": "admin"}
+    entry = AuditEntry.objects.create(actor="ann", action="move", queue="mail", job_id=job.pk, detail=detail)
+    for view, arguments in (
+        ("auditentry_changelist", []), ("auditentry_change", [entry.pk]), ("job_change", [job.pk])
+    ):  # fmt: skip
+        page = root.get(reverse(f"admin:stampeded_{view}", args=arguments)).content.decode()
+        assert "wrong api_key=[redacted]" in page and "hunter2" not in page
+
+
+def test_what_operators_did_to_a_job_is_found_by_an_index_among_that_of_all_others() -> None:
+    fill = """INSERT INTO stampeded_audit (actor, action, queue, job_id)
+              SELECT 'ann', 'retry', 'queue' || n % 200, gen_random_uuid() FROM generate_series(1, 20000) n"""
+    with connection.cursor() as cursor:
+        cursor.execute(fill)
+        cursor.execute("ANALYZE stampeded_audit")
+    with CaptureQueriesContext(connection) as captured:
+        insights.acts_on(uuid4())
+    with connection.cursor() as cursor:
+        cursor.execute("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + captured.captured_queries[0]["sql"])
+        plan = cursor.fetchone()[0]
+    plan = json.loads(plan) if isinstance(plan, str) else plan
+    assert plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"] < 10
 
 
 @pytest.mark.urls("tests.surfaces.test_pages")

@@ -234,3 +234,13 @@ def test_schedules_are_paused_only_with_the_permission(client_of: Any) -> None:
     assert client_of("viewer", "view_schedule").post(address, data).status_code == 403
     assert client_of("able", "view_schedule", "change_schedule").post(address, data).status_code == 302
     assert Schedule.objects.get().paused and AuditEntry.objects.get().action == "pause_schedule"
+
+
+@pytest.mark.parametrize(
+    ("name", "action"),
+    [("breaker", "trip"), ("queuelimit", "delete_selected"), ("worker", "stop_workers"), ("schedule", "run_schedules")],
+)
+def test_a_forged_key_in_a_list_is_a_bad_request(root: Client, name: str, action: str) -> None:
+    address = reverse(f"admin:stampeded_{name}_changelist")
+    for key in ("\x00", "x\x00") if name == "schedule" else ("x", "\x00"):
+        assert root.post(address, {"action": action, "_selected_action": key, "index": "0"}).status_code == 400

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC
 from typing import Any
 
 import pytest
@@ -11,7 +13,8 @@ from asgiref.sync import async_to_sync
 from asgiref.testing import ApplicationCommunicator
 from django.conf import settings
 from django.core.asgi import get_asgi_application
-from django.test import AsyncClient, Client
+from django.db import connection, connections
+from django.test import AsyncClient, Client, RequestFactory
 from django.urls import reverse
 
 from django_stampeded.admin import stream
@@ -95,3 +98,19 @@ def test_a_stream_ends_by_itself_and_when_its_reader_goes(root: Client, monkeypa
     assert async_to_sync(read)(True) == 2
     monkeypatch.setattr(stream, "LASTS", 0.0)
     assert async_to_sync(read)(False) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_between_its_news_a_stream_holds_no_connection_not_even_a_persistent_one(
+    make_user: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connection.settings_dict, "CONN_MAX_AGE", None)
+    request = RequestFactory().get(reverse("admin:stampeded_stream"))
+    request.user = make_user("root", superuser=True)
+
+    def idle_after_news() -> bool:
+        assert stream._news(request, "en", UTC)["sections"]
+        return connections["default"].connection is None
+
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(idle_after_news).result(PATIENCE)

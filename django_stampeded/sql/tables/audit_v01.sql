@@ -9,4 +9,4 @@ CREATE TABLE stampeded_audit (
     detail jsonb       NOT NULL DEFAULT '{}'
 );
 
-CREATE INDEX stampeded_audit_job ON stampeded_audit (queue, job_id) WHERE job_id IS NOT NULL;
+CREATE INDEX stampeded_audit_job ON stampeded_audit (job_id, id) WHERE job_id IS NOT NULL;

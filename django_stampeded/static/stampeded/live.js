@@ -13,6 +13,11 @@
       if (part === null) {
         return false; // some other page, as the login's: what stands there stays
       }
+      // What has not changed is not read out again, and what somebody has the focus in stays until they have left it.
+      const shown = place.querySelector("[data-stampeded-part]");
+      if (place.contains(document.activeElement) || (shown !== null && shown.isEqualNode(part))) {
+        return true;
+      }
       const open = Array.from(place.querySelectorAll("details"), (each) => each.open);
       place.replaceChildren(part);
       place.querySelectorAll("details").forEach((each, number) => { each.open = open[number] || false; });
