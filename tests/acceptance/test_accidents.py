@@ -52,19 +52,22 @@ def test_a_server_that_goes_away_under_load_is_waited_for(project, server, how):
     assert worker.stop() == 0
 
 
-@pytest.mark.pooled
+# A pooler lets a client wait while its server is away, so what a worker says meanwhile is of a direct connection.
+@pytest.mark.direct
 def test_a_worker_that_starts_before_its_server_waits_for_it(project, server):
     server.stop()
-    worker = project.manage("runstampeded")
-    eventually(lambda: "does not answer" in worker.output)
-    assert worker.output.count("does not answer") == 1
-    server.start()
+    try:
+        worker = project.manage("runstampeded")
+        eventually(lambda: "does not answer" in worker.output)
+        assert worker.output.count("does not answer") == 1
+    finally:
+        server.start()
     project.enqueue("effect", 5)
     eventually(lambda: project.states() == {"completed": 5})
     assert worker.stop() == 0
 
 
-@pytest.mark.pooled
+@pytest.mark.direct
 def test_stopping_while_the_server_is_away_takes_no_grace_period(project, server):
     worker = project.worker("--grace-period=600")
     server.stop()

@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from django_stampeded.models import Batch, Job, Worker
-from tests.surfaces.test_speed import FILL
+from tests.surfaces.test_speed import BATCH, FILL
 
 JOBS = int(os.environ.get("STAMPEDED_JOBS", "50000"))
 MOST_ROWS = 5_000
@@ -34,6 +34,7 @@ READ = (
 @pytest.fixture
 def large(db: None, make_worker: Any) -> Iterator[Worker]:
     worker = make_worker(id="019aaaaa-0000-7000-8000-000000000001")
+    Batch.objects.create(id=BATCH, name="a third of all")
     with connection.cursor() as cursor:
         cursor.execute(FILL, [JOBS])
         cursor.execute("ANALYZE stampeded_jobs")
@@ -67,13 +68,12 @@ def test_a_scan_would_be_seen(large: Worker) -> None:
 
 
 def test_no_page_scans_the_jobs_or_asks_without_end(large: Worker, root: Client) -> None:
-    batch = Batch.objects.create(name="import")
     addresses = [
         reverse("admin:app_list", args=["stampeded"]),
         reverse("admin:stampeded_live"),
         *(reverse(f"admin:stampeded_{name}_changelist") for name in ("queuepolicy", "worker", "batch", "auditentry")),
         reverse("admin:stampeded_worker_change", args=[large.pk]),
-        reverse("admin:stampeded_batch_change", args=[batch.pk]),
+        reverse("admin:stampeded_batch_change", args=[BATCH]),
     ]
     for address in addresses:
         scans, rows, statements = cost(lambda address=address: opened(root, address))  # type: ignore[misc]

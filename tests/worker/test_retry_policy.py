@@ -96,7 +96,7 @@ def test_a_job_that_was_killed_at_its_timeout_waits_by_a_long_base_too():
         def wait_ready(self):
             return True
 
-        def run(self, lease):
+        def run(self, lease, request):
             assert guard.interrupt(lease, JobTimeout)
 
         def kill(self): ...
