@@ -183,7 +183,7 @@ MUTATIONS = [
     # breakers and the planner
     Mutation("claim", "v_rooms := stampeded_breaker_rooms(p_queue)", "v_rooms := NULL",
              test_breakers.test_a_claim_passes_over_the_jobs_of_an_open_breaker),
-    Mutation("breaker_rooms", "coalesce(due.probes, 0)", "1",
+    Mutation("breaker_rooms", "|| b.key, 0)", "|| b.key, 1)",
              test_breakers.test_a_claim_passes_over_the_jobs_of_an_open_breaker),
     Mutation("breaker_rooms", "SKIP LOCKED", "",
              test_breakers.test_a_breaker_whose_probes_another_claim_takes_is_not_waited_for),
