@@ -72,8 +72,10 @@ class ScheduleAdmin(ReadingAdmin):
             found.append(paused)
         return found
 
-    def response_action(self, request: HttpRequest, queryset: QuerySet[Schedule], *args: Any) -> HttpResponse | None:
-        done = super().response_action(request, queryset, *args)
+    def response_action(
+        self, request: HttpRequest, queryset: QuerySet[Schedule], *args: Any, **more: Any
+    ) -> HttpResponse | None:  # Django 6.1 says more than 5.2 does
+        done = super().response_action(request, queryset, *args, **more)
         if request.POST.get("from_page") and isinstance(done, HttpResponseRedirect):
             key = quote_name(request.POST.get("_selected_action", ""))
             name = "admin:stampeded_schedule_change"
