@@ -87,6 +87,8 @@ def test_counters_are_exact_though_the_processes_that_count_are_killed(project, 
     assert project.value(done) == INCREMENTS
     expected = "SELECT (args ->> 'counter')::int, count(*) FROM stampeded_jobs GROUP BY 1 ORDER BY 1"
     assert project.rows("SELECT id, value FROM counters WHERE value > 0 ORDER BY id") == project.rows(expected)
+    for worker in victims.workers:  # one that has only just been started would be ended by the signal itself
+        eventually(lambda worker=worker: "takes jobs of" in worker.output, "the worker to have begun")
     assert [worker.stop() for worker in victims.workers] == [0] * WORKERS
 
 
