@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -20,7 +20,7 @@ from django_stampeded.functions import Changed
 from django_stampeded.insights.selection import Selection
 from django_stampeded.insights.walking import Group
 from django_stampeded.models import Job
-from django_stampeded.states import State
+from django_stampeded.states import FINAL, RUNNING, WAITING, State
 
 BULK_SECONDS = 20.0
 SKIPS_KEPT = 100
@@ -107,17 +107,19 @@ def on_each(
     return report
 
 
-_WAITING = (State.AVAILABLE, State.RETRYABLE)
-_RUNNING = (State.CLAIMED, State.EXECUTING)
-_FINAL = (State.COMPLETED, State.DISCARDED, State.CANCELLED)
+def _of(*groups: Collection[State]) -> tuple[State, ...]:
+    """The states of these groups, in one order in every process: positions that bulk operations have stored count on it."""
+    return tuple(state for group in groups for state in State if state in group)
+
+
 GOES_FOR: dict[str, tuple[State, ...]] = {
     "retry": (State.RETRYABLE, State.DISCARDED, State.CANCELLED),
-    "run_now": _WAITING,
-    "cancel": (*_WAITING, *_RUNNING),
-    "discard": (*_WAITING, *_RUNNING),
-    "move": _WAITING,
-    "set_priority": _WAITING,
-    "delete": (*_WAITING, *_FINAL),
+    "run_now": _of(WAITING),
+    "cancel": _of(WAITING, RUNNING),
+    "discard": _of(WAITING, RUNNING),
+    "move": _of(WAITING),
+    "set_priority": _of(WAITING),
+    "delete": _of(WAITING, FINAL),
 }
 """The states of the jobs that somebody means by "all". Completed jobs are run again one by one only."""
 PARAMETER_OF = {"cancel": "reason", "discard": "reason", "move": "to", "set_priority": "priority"}
