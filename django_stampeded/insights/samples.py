@@ -39,7 +39,6 @@ class Charts:
         failure_kinds: what the lines of `failures` stand for.
         failures: failures in the minute before each time.
         failed: failures over the whole of the time, by kind.
-        sampled_ago: how long ago the latest sample was taken; None where there is none.
     """
 
     times: Sequence[float] = ()
@@ -50,7 +49,6 @@ class Charts:
     failure_kinds: Sequence[str] = ()
     failures: Sequence[Line] = ()
     failed: Mapping[str, int] = field(default_factory=dict)
-    sampled_ago: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ def sampled_ago(using: str | None = None) -> timedelta | None:
 
 
 def charts(using: str | None = None) -> Charts:
-    """The charts of the last ten minutes, for all queues together and for the busiest ones; four statements.
+    """The charts of the last ten minutes, for all queues together and for the busiest ones; three statements.
 
     Example:
         >>> charts().queues[:2]
@@ -84,14 +82,14 @@ def charts(using: str | None = None) -> Charts:
     """
     alias = chosen(using)
     samples = Sample.objects.using(alias)
-    last = samples.filter(queue=ALL).aggregate(slot=Max("slot"))["slot"]
-    if last is None:
+    newest = samples.filter(queue=ALL).order_by("-slot").values_list("slot", "at").first()
+    if newest is None:
         return Charts()
-    every = _slot_seconds(samples.filter(queue=ALL, slot=last).values_list("at", flat=True)[0].timestamp(), last)
+    last, every = newest[0], _slot_seconds(newest[1].timestamp(), newest[0])
     names = [ALL, *_busiest(samples.filter(slot__gt=last - RECENT.total_seconds() / every))]
     first = last - int(WINDOW.total_seconds() / every) + 1
     before = int(RECENT.total_seconds() / every)  # what the first points look back on
-    rows = samples.filter(queue__in=names, slot__gte=first - before, slot__lte=last).annotate(ago=Now() - F("at"))
+    rows = samples.filter(queue__in=names, slot__gte=first - before, slot__lte=last)
     by_queue: dict[str, dict[int, Sample]] = defaultdict(dict)
     for row in rows:
         by_queue[row.queue][row.slot] = row
@@ -132,7 +130,6 @@ def _drawn(names: Sequence[str], by_queue: dict[str, dict[int, Sample]], first: 
     def lines(value: Callable[[Sample], float | None]) -> list[Line]:
         return [[value(by_queue[name][slot]) if slot in by_queue[name] else 0 for slot in slots] for name in names]
 
-    newest: Any = known[slots[-1]]
     return Charts(
         times=[known[slot].at.timestamp() for slot in slots],
         queues=list(names),
@@ -142,7 +139,6 @@ def _drawn(names: Sequence[str], by_queue: dict[str, dict[int, Sample]], first: 
         failure_kinds=kinds,
         failures=[[last_minutes[slot][kind] for slot in slots] for kind in kinds],
         failed={kind: sum(known[slot].failures.get(kind, 0) for slot in slots) for kind in kinds},
-        sampled_ago=newest.ago,
     )
 
 
