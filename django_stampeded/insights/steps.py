@@ -12,10 +12,9 @@ from typing import Any
 from django_stampeded.conf import settings
 from django_stampeded.insights.redaction import Redactor
 from django_stampeded.models import Job
+from django_stampeded.step_record import entries, state_of
 
 SHOWN = 100
-_RECORD = "stampeded_steps"
-_PLAIN = "state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +59,11 @@ def checkpoint_of(job: Job) -> Checkpoint:
         >>> [step.name for step in checkpoint_of(job).steps if step.finished]
         ['download', 'parse']
     """
-    stored: Any = job.checkpoint
     redactor = Redactor(settings.REDACT)
-    record = stored.get(_RECORD) if isinstance(stored, Mapping) else None
-    if not isinstance(record, Mapping):
-        return Checkpoint(plain=redactor.value(stored))
+    record = entries(job.checkpoint)
     names = list(record)[:SHOWN]
     steps = [_step(name, record[name], redactor) for name in names]
-    return Checkpoint(steps, len(record) - len(names), redactor.value(stored.get(_PLAIN)))
+    return Checkpoint(steps, len(record) - len(names), redactor.value(state_of(job.checkpoint)))
 
 
 def _step(name: str, entry: Any, redactor: Redactor) -> StepFacts:

@@ -24,6 +24,7 @@ from django_stampeded.batches import Batch, running_batch
 from django_stampeded.conf import settings
 from django_stampeded.encoding import encode_value
 from django_stampeded.exceptions import Discard, InvalidArguments, InvalidStep, LeaseLost
+from django_stampeded.step_record import STEPS, has_steps, state_of, with_state
 from django_stampeded.worker import steps
 from django_stampeded.worker.lease import Lease
 from django_stampeded.worker.progress import progress
@@ -80,7 +81,7 @@ class JobContext:
     @property
     def checkpointed(self) -> Any:
         """The latest checkpoint of the attempts before this one, None where there is none."""
-        return steps.state_of(loaded(self._lease.job.checkpoint))
+        return state_of(loaded(self._lease.job.checkpoint))
 
     @property
     def enqueued_at(self) -> datetime:
@@ -154,14 +155,14 @@ class JobContext:
             return
         text = encode_value(fields if state is _UNSET else state, path="checkpoint", limit=MAX_CHECKPOINT_BYTES)
         value = json.loads(text)
-        if steps.has_steps(value):
-            raise InvalidArguments(f"checkpoint: the key {steps.STEPS} is for steps, use job.step().", argument="checkpoint")
+        if has_steps(value):
+            raise InvalidArguments(f"checkpoint: the key {STEPS} is for steps, use job.step().", argument="checkpoint")
         ack, worker_id = self._lease.ack, self._lease.worker_id
-        beside_steps = self._steps is not None or steps.has_steps(loaded(self._lease.job.checkpoint))
+        beside_steps = self._steps is not None or has_steps(loaded(self._lease.job.checkpoint))
         whole = transaction.atomic(using=self._alias) if beside_steps else nullcontext()
         with whole, connections[self._alias].cursor() as cur:
             if beside_steps:
-                value = steps.with_state(progress_functions.locked_checkpoint(cur, ack, worker_id), value)
+                value = with_state(progress_functions.locked_checkpoint(cur, ack, worker_id), value)
             number = functions.checkpoint(cur, ack, worker_id, value)
         self._owned(number)
         self._unwritten = 0

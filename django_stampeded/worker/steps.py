@@ -1,8 +1,6 @@
 """The steps of a job: what each attempt finds done, and what it records.
 
-Pure but for the `write` that a JobContext hands in. A record is the job's checkpoint, documented JSON that workers in other
-languages read and write too: {"stampeded_steps": {name: entry}, "state": the plain checkpoint}. An entry has "done": true
-once the step is finished, its "result" if it has one, its "cursor" if it has one; whatever else it has is kept.
+Pure but for the `write` and `read` that a JobContext hands in. The form of the record is step_record.py's.
 """
 
 from __future__ import annotations
@@ -16,35 +14,13 @@ from asgiref.sync import sync_to_async
 
 from django_stampeded.encoding import encode_value
 from django_stampeded.exceptions import Discard, InvalidArguments, InvalidStep
+from django_stampeded.step_record import entries
 
-STEPS = "stampeded_steps"
-STATE = "state"
 MAX_RESULT_BYTES = 8192
 LONGEST_NAME = 255
 
 Entry = dict[str, Any]
 Row = TypeVar("Row")
-
-
-def entries(checkpoint: Any) -> dict[str, Any]:
-    """The entries of a job's steps by name, of its checkpoint as it is stored."""
-    found = checkpoint.get(STEPS) if isinstance(checkpoint, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def has_steps(checkpoint: Any) -> bool:
-    """Whether a stored checkpoint is a record of steps."""
-    return isinstance(checkpoint, dict) and isinstance(checkpoint.get(STEPS), dict)
-
-
-def state_of(checkpoint: Any) -> Any:
-    """The job's plain checkpoint, without its steps."""
-    return checkpoint.get(STATE) if has_steps(checkpoint) else checkpoint
-
-
-def with_state(checkpoint: Any, state: Any) -> Any:
-    """A stored checkpoint with another plain one in it: its steps stay."""
-    return {**checkpoint, STATE: state} if has_steps(checkpoint) else state
 
 
 class Steps:

@@ -8,7 +8,8 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from django_stampeded.worker.steps import Step, Steps, state_of
+from django_stampeded.step_record import state_of
+from django_stampeded.worker.steps import Step, Steps
 from tests.sql.client import SqlClient
 
 

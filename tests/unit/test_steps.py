@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from django_stampeded.exceptions import Discard, InvalidArguments, InvalidStep
-from django_stampeded.worker.steps import Step, Steps, state_of, with_state
+from django_stampeded.step_record import state_of, with_state
+from django_stampeded.worker.steps import Step, Steps
 
 
 class Job:
