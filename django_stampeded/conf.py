@@ -19,6 +19,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
 from django_stampeded.breaking import checked_rule
+from django_stampeded.columns import is_name
 
 DICT_NAME = "STAMPEDED"
 
@@ -26,7 +27,7 @@ Check = Callable[[Any], Any]
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value or len(value) > 255 or "\x00" in value:
+    if not is_name(value):
         raise ValueError("must be a text of 1 to 255 characters")
     return value
 

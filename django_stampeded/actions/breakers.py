@@ -9,6 +9,7 @@ from django.utils import timezone
 from django_stampeded import breaker_functions, signals
 from django_stampeded.actions.audit import Actor, clean, recorded
 from django_stampeded.breaking import Key
+from django_stampeded.columns import is_name
 from django_stampeded.conf import settings
 from django_stampeded.models import Breaker
 
@@ -67,6 +68,6 @@ def reset_breaker(kind: str, key: str, *, actor: Actor, using: str | None = None
 def _checked(kind: str, key: str) -> Key:
     if kind not in Breaker.Kind.values:
         raise ValueError(f"A breaker is of a {' or a '.join(Breaker.Kind.values)}: choose one of these.")
-    if not key or len(key) > 255 or "\x00" in key:
+    if not is_name(key):
         raise ValueError(f"A {kind} has 1 to 255 characters and no NUL: correct it.")
     return Key(kind, key)

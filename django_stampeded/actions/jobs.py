@@ -19,6 +19,7 @@ from django.utils.translation import gettext
 
 from django_stampeded import functions, operator_functions
 from django_stampeded.actions.audit import Actor, clean, record
+from django_stampeded.columns import is_name, is_priority
 from django_stampeded.conf import settings
 from django_stampeded.models import Job
 from django_stampeded.states import FINAL, RUNNING, WAITING, State
@@ -228,8 +229,7 @@ def _waiting_rule(job: Job, parameters: Mapping[str, Any]) -> str:
 
 
 def _priority_rule(job: Job, parameters: Mapping[str, Any]) -> str:
-    priority = parameters["priority"]
-    if not isinstance(priority, int) or not -(2**15) <= priority < 2**15:
+    if not is_priority(parameters["priority"]):
         return gettext("a priority is a whole number from -32768 to 32767")
     return _waiting_rule(job, parameters)
 
@@ -244,7 +244,7 @@ def _not_running_rule(job: Job, parameters: Mapping[str, Any]) -> str:
 
 def _move_rule(job: Job, parameters: Mapping[str, Any]) -> str:
     to = parameters["to"]
-    if not to or len(to) > 255 or "\x00" in to:
+    if not is_name(to):
         return gettext("a queue's name has 1 to 255 characters")
     if to == job.queue:
         return gettext("it is in that queue already")

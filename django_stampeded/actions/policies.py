@@ -13,12 +13,12 @@ from django.db import DatabaseError, connections, transaction
 
 from django_stampeded import functions
 from django_stampeded.actions.audit import Actor, recorded
+from django_stampeded.columns import LARGEST_INTEGER, is_name
 from django_stampeded.conf import settings
 from django_stampeded.models import ALL_QUEUES, QueueLimit, QueuePolicy
 
 logger = logging.getLogger("django_stampeded.actions")
 
-MOST = 2**31 - 1
 LIMITS = ("max_running", "rate_limit", "rate_period_secs")
 KEEPS = ("keep_completed_secs", "keep_discarded_secs", "keep_cancelled_secs")
 POLICY = (*LIMITS, "max_wait_secs", "fair_tenants", *KEEPS)
@@ -101,7 +101,7 @@ def change_limit(
 
 def check_queue_name(queue: str) -> None:
     """Raises ValueError, with a sentence for people, for what can't be a queue's name."""
-    if not queue or len(queue) > 255 or "\x00" in queue:
+    if not is_name(queue):
         raise ValueError("A queue's name has 1 to 255 characters and no NUL: correct the name.")
 
 
@@ -114,7 +114,7 @@ def _check_one_queue(queue: str) -> None:
 def _check_key(scope: str, value: str | None) -> None:
     if scope not in QueueLimit.Scope.values:
         raise ValueError(f"A limit is of a {' or a '.join(QueueLimit.Scope.values)}: choose one of these.")
-    if value is not None and (not value or len(value) > 255 or "\x00" in value):
+    if value is not None and not is_name(value):
         raise ValueError(f"A {scope} has 1 to 255 characters and no NUL: correct it.")
 
 
@@ -126,8 +126,10 @@ def _check(changes: dict[str, Any], known: tuple[str, ...]) -> None:
         if name == "fair_tenants":
             if not isinstance(value, bool):
                 raise ValueError("fair_tenants is True or False: correct it.")
-        elif value is not None and (isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST):
-            raise ValueError(f"{name} is a whole number from {least} to {MOST}, or none: correct it.")
+        elif value is not None and (
+            isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_INTEGER
+        ):
+            raise ValueError(f"{name} is a whole number from {least} to {LARGEST_INTEGER}, or none: correct it.")
 
 
 def _check_rate(row: QueuePolicy | QueueLimit, changes: dict[str, Any]) -> None:

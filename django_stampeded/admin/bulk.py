@@ -21,6 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from django_stampeded import actions, insights
 from django_stampeded.admin.operations import OPERATIONS, JobOperations, Operation, parameters
 from django_stampeded.admin.pages import FixedChangeList, ReadingAdmin
+from django_stampeded.columns import is_name, is_priority
 from django_stampeded.conf import settings
 from django_stampeded.models import BulkOperation
 
@@ -94,9 +95,9 @@ class BulkPage(JobOperations):
 
 def _problem(given: dict[str, Any]) -> str:
     """What is wrong with the parameters of an act on many; each job's own refusal would say it too, many times over."""
-    if "priority" in given and not (isinstance(given["priority"], int) and -(2**15) <= given["priority"] < 2**15):
+    if "priority" in given and not is_priority(given["priority"]):
         return gettext("A priority is a whole number from -32768 to 32767.")
-    if "to" in given and (not 1 <= len(given["to"]) <= 255 or "\x00" in given["to"]):
+    if "to" in given and not is_name(given["to"]):
         return gettext("A queue's name has 1 to 255 characters.")
     return ""
 

@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from django_stampeded import actions, registry
 from django_stampeded.admin.argument_fields import DateTimeInput, arguments_of, fields_of
 from django_stampeded.admin.operations import JobOperations
+from django_stampeded.columns import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from django_stampeded.exceptions import InvalidArguments, InvalidOption, StampededError
 from django_stampeded.tasks import Task
 
@@ -29,7 +30,7 @@ class EnqueueForm(forms.Form):
     """The arguments of one task, and the options of one job; what is left empty is as the task has it."""
 
     queue_name = forms.CharField(label=_("queue"), required=False, max_length=255, widget=AdminTextInputWidget)
-    priority = forms.IntegerField(label=_("priority"), required=False, min_value=-(2**15), max_value=2**15 - 1)
+    priority = forms.IntegerField(label=_("priority"), required=False, min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY)
     run_after = forms.DateTimeField(label=_("not before"), required=False, widget=DateTimeInput(format="%Y-%m-%dT%H:%M"))
     tenant = forms.CharField(label=_("tenant"), required=False, max_length=255, widget=AdminTextInputWidget)
 

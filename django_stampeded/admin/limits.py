@@ -16,9 +16,9 @@ from django.utils.translation import gettext_lazy as _
 
 from django_stampeded import actions
 from django_stampeded.admin.pages import ReadingAdmin
+from django_stampeded.columns import LARGEST_INTEGER
 from django_stampeded.models import ALL_QUEUES, QueueLimit
 
-MOST = 2**31 - 1
 NAMES = ("of_queue", "scope", "value")
 """Which limit it is; given once."""
 
@@ -37,9 +37,9 @@ class QueueLimitForm(forms.ModelForm):
         empty_value=None,
         help_text=_("Left empty, the limit is of each that has none of its own."),
     )
-    max_running = forms.IntegerField(label=_("max. running"), required=False, min_value=1, max_value=MOST)
-    rate_limit = forms.IntegerField(label=_("starts"), required=False, min_value=1, max_value=MOST)
-    rate_period_secs = forms.IntegerField(label=_("in so many seconds"), required=False, min_value=1, max_value=MOST)
+    max_running = forms.IntegerField(label=_("max. running"), required=False, min_value=1, max_value=LARGEST_INTEGER)
+    rate_limit = forms.IntegerField(label=_("starts"), required=False, min_value=1, max_value=LARGEST_INTEGER)
+    rate_period_secs = forms.IntegerField(label=_("in so many seconds"), required=False, min_value=1, max_value=LARGEST_INTEGER)
 
     class Meta:
         model = QueueLimit

@@ -20,6 +20,7 @@ from django_stampeded import actions, insights
 from django_stampeded.admin.overview import live_view
 from django_stampeded.admin.pages import ReadingAdmin
 from django_stampeded.admin.stream import stream_view
+from django_stampeded.columns import LARGEST_INTEGER
 from django_stampeded.models import ALL_QUEUES, QueuePolicy
 from django_stampeded.states import State
 
@@ -33,10 +34,10 @@ class QueuePolicyForm(forms.ModelForm):
     alias = "default"
 
     queue = forms.CharField(label=_("queue"), max_length=255, strip=False)
-    max_running = forms.IntegerField(label=_("max. running"), required=False, min_value=1, max_value=2**31 - 1)
-    max_wait_secs = forms.IntegerField(label=_("max. wait (s)"), required=False, min_value=1, max_value=2**31 - 1)
-    rate_limit = forms.IntegerField(label=_("starts"), required=False, min_value=1, max_value=2**31 - 1)
-    rate_period_secs = forms.IntegerField(label=_("in so many seconds"), required=False, min_value=1, max_value=2**31 - 1)
+    max_running = forms.IntegerField(label=_("max. running"), required=False, min_value=1, max_value=LARGEST_INTEGER)
+    max_wait_secs = forms.IntegerField(label=_("max. wait (s)"), required=False, min_value=1, max_value=LARGEST_INTEGER)
+    rate_limit = forms.IntegerField(label=_("starts"), required=False, min_value=1, max_value=LARGEST_INTEGER)
+    rate_period_secs = forms.IntegerField(label=_("in so many seconds"), required=False, min_value=1, max_value=LARGEST_INTEGER)
     fair_tenants = forms.BooleanField(label=_("fair shares of tenants"), required=False)
 
     class Meta:

@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_stampeded import insights, zones
 from django_stampeded.admin.argument_fields import WHOLE, ArgumentsField, restored
+from django_stampeded.columns import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from django_stampeded.conf import settings
 from django_stampeded.exceptions import InvalidSchedule
 from django_stampeded.models import Schedule
@@ -52,7 +53,7 @@ class ScheduleForm(forms.ModelForm):
     overlap_policy = forms.ChoiceField(label=_("overlapping runs"), choices=Schedule.OverlapPolicy.choices)
     jitter_secs = forms.IntegerField(label=_("jitter (s)"), initial=0, min_value=0, max_value=LONGEST_JITTER)
     tenant_id = _name(_("tenant"), required=False, empty_value=None)
-    priority = forms.IntegerField(label=_("priority"), initial=0, min_value=-(2**15), max_value=2**15 - 1)
+    priority = forms.IntegerField(label=_("priority"), initial=0, min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY)
     args = ArgumentsField(label=_("arguments"), required=False, initial=dict)
 
     class Meta:

@@ -23,6 +23,7 @@ from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, LessThan, 
 from django.utils.dateparse import parse_datetime
 
 from django_stampeded import operator_functions
+from django_stampeded.columns import is_priority
 from django_stampeded.insights import arguments_index
 from django_stampeded.insights.alias import chosen, planned
 from django_stampeded.insights.queues import counts_by_queue, total
@@ -385,7 +386,7 @@ def _name(value: str) -> str:
 
 
 def _priority(value: int) -> int:
-    if not isinstance(value, int) or not -(2**15) <= value < 2**15:
+    if not is_priority(value):
         raise ValueError(value)
     return value
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from django.db import connections
 
+from django_stampeded.columns import is_name
 from django_stampeded.conf import settings
 from django_stampeded.exceptions import InvalidOption, PullerClosed
 from django_stampeded.pulling.lease import Lease
@@ -152,7 +153,7 @@ def _names(queues: Any) -> tuple[str, ...] | None:
     if queues is None:
         return None
     names = (queues,) if isinstance(queues, str) else tuple(dict.fromkeys(queues))
-    if not names or not all(isinstance(name, str) and 0 < len(name) <= 255 and "\x00" not in name for name in names):
+    if not names or not all(map(is_name, names)):
         raise InvalidOption("queues must be names of 1 to 255 characters, or None for every queue.")
     return names
 
