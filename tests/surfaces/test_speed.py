@@ -206,11 +206,14 @@ def portions() -> None:
 
 
 def test_the_oldest_due_job_is_found_by_hopping_over_the_index(large: None) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT stampeded_next_due('mail')")
-        plan = cursor.fetchone()[0]
-    plan = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
-    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 500
+    read = []
+    for _ in range(4):  # the least counts: others empty the session's caches of the catalog at any time
+        with connection.cursor() as cursor:
+            cursor.execute("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT stampeded_next_due('mail')")
+            plan = cursor.fetchone()[0]
+        plan = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
+        read.append(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+    assert min(read) < 500
     with CaptureQueriesContext(connection) as caught:
         queues = {queue.queue: queue for queue in insights.queues()}
     assert not any("stampeded_jobs" in entry["sql"] for entry in caught)
